@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only place that reads the environment; every switch of the library is listed here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace flashinfer {
+
+/// All switches, read once at first use.
+struct Env {
+  int log_level = 0;             ///< FLASHINFER_LOGLEVEL
+  std::string log_destination;   ///< FLASHINFER_LOGDEST
+  int num_threads = 0;           ///< FLASHINFER_NUM_THREADS, 0 when unset
+  std::string cpu_isa;           ///< FLASHINFER_CPU_ISA, empty when unset
+  std::string backend;           ///< FLASHINFER_BACKEND, empty when unset
+};
+
+const Env& GetEnv();
+
+/// One line of `flashinfer show-config`.
+struct EnvSwitch {
+  std::string_view name;
+  std::string_view meaning;
+};
+std::span<const EnvSwitch> EnvSwitches();
+
+/// How often the environment has been read, for the test that run() never does.
+int64_t NumEnvReads();
+
+}  // namespace flashinfer

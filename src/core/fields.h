@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The field list behind every problem and spec: text form, parsing and equality from one place.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/check.h"
+#include "core/text.h"
+
+/// Inside `ForEachField(Self& self, Visit&& visit)`: visits one member under its own name.
+#define FLASHINFER_NAMED(field) visit(#field, self.field);
+
+namespace flashinfer {
+
+/// `rmsnorm hidden_size=576 dtype=bf16`.
+template <class Fields>
+std::string FieldsText(std::string_view name, const Fields& fields) {
+  std::string text(name);
+  Fields::ForEachField(fields, [&](std::string_view field, const auto& value) {
+    text.append(" ").append(field).append("=").append(ValueText(value));
+  });
+  return text;
+}
+
+/// Reads `field=value` words into a default-constructed `Fields`; throws kInvalidArgument naming
+/// an unknown field and the known ones.
+template <class Fields>
+Fields ParseFields(const std::vector<std::string_view>& words) {
+  Fields fields{};
+  for (std::string_view word : words) {
+    const size_t equals = word.find('=');
+    bool known = false;
+    std::string names;
+    Fields::ForEachField(fields, [&](std::string_view field, auto& value) {
+      names.append(names.empty() ? "" : ", ").append(field);
+      if (equals == std::string_view::npos || field != word.substr(0, equals)) return;
+      ParseValue(field, word.substr(equals + 1), value);
+      known = true;
+    });
+    FLASHINFER_CHECK(known, "'{}' is not a field=value of this problem; fields: {}", word, names);
+  }
+  return fields;
+}
+
+}  // namespace flashinfer
