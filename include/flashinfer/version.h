@@ -4,7 +4,8 @@
 
 #include "flashinfer/export.h"
 
-// Until 1.0 a minor version may change the API and the ABI (the soname carries it); a patch may not.
+// Until 1.0 a minor version may change the API and the ABI (the soname carries it); a patch may
+// not.
 #define FLASHINFER_VERSION_MAJOR 0
 #define FLASHINFER_VERSION_MINOR 1
 #define FLASHINFER_VERSION_PATCH 0

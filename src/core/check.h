@@ -20,12 +20,12 @@
   } while (false)
 
 /// Throws kInternal unless `condition` holds: this library's fault.
-#define FLASHINFER_ASSERT(condition, ...)                                                   \
-  do {                                                                                      \
-    if (!(condition)) [[unlikely]]                                                          \
-      throw ::flashinfer::Error(                                                            \
-          ::flashinfer::ErrorKind::kInternal,                                               \
-          ::fmt::format("a bug of flashinfer, please report it: " __VA_ARGS__));            \
+#define FLASHINFER_ASSERT(condition, ...)                                        \
+  do {                                                                           \
+    if (!(condition)) [[unlikely]]                                               \
+      throw ::flashinfer::Error(                                                 \
+          ::flashinfer::ErrorKind::kInternal,                                    \
+          ::fmt::format("a bug of flashinfer, please report it: " __VA_ARGS__)); \
   } while (false)
 
 namespace flashinfer {

@@ -88,8 +88,7 @@ constexpr float ToFloat(E4M3 x) {
 constexpr float ToFloat(E5M2 x) { return ToFloat(F16{static_cast<uint16_t>(x.bits << 8)}); }
 
 constexpr float ToFloat(E2M1 x) {
-  return convert_detail::WithSign(convert_detail::Magnitude<1, 0>(x.bits & 7u),
-                                  (x.bits & 8u) != 0);
+  return convert_detail::WithSign(convert_detail::Magnitude<1, 0>(x.bits & 7u), (x.bits & 8u) != 0);
 }
 
 /// 2^(bits - 127); 255 is NaN.

@@ -10,11 +10,11 @@ namespace flashinfer {
 
 /// All switches, read once at first use.
 struct Env {
-  int log_level = 0;             ///< FLASHINFER_LOGLEVEL
-  std::string log_destination;   ///< FLASHINFER_LOGDEST
-  int num_threads = 0;           ///< FLASHINFER_NUM_THREADS, 0 when unset
-  std::string cpu_isa;           ///< FLASHINFER_CPU_ISA, empty when unset
-  std::string backend;           ///< FLASHINFER_BACKEND, empty when unset
+  int log_level = 0;            ///< FLASHINFER_LOGLEVEL
+  std::string log_destination;  ///< FLASHINFER_LOGDEST
+  int num_threads = 0;          ///< FLASHINFER_NUM_THREADS, 0 when unset
+  std::string cpu_isa;          ///< FLASHINFER_CPU_ISA, empty when unset
+  std::string backend;          ///< FLASHINFER_BACKEND, empty when unset
 };
 
 const Env& GetEnv();

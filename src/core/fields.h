@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The field list behind every problem and spec: text form, parsing and equality from one place.
+// The field list behind every problem and spec: text form and parsing from one place.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/check.h"
+#include "core/field_list.h"
 #include "core/text.h"
-
-/// Inside `ForEachField(Self& self, Visit&& visit)`: visits one member under its own name.
-#define FLASHINFER_NAMED(field) visit(#field, self.field);
 
 namespace flashinfer {
 
@@ -17,7 +16,7 @@ namespace flashinfer {
 template <class Fields>
 std::string FieldsText(std::string_view name, const Fields& fields) {
   std::string text(name);
-  Fields::ForEachField(fields, [&](std::string_view field, const auto& value) {
+  ForEachField(fields, [&](std::string_view field, const auto& value) {
     text.append(" ").append(field).append("=").append(ValueText(value));
   });
   return text;
@@ -32,7 +31,7 @@ Fields ParseFields(const std::vector<std::string_view>& words) {
     const size_t equals = word.find('=');
     bool known = false;
     std::string names;
-    Fields::ForEachField(fields, [&](std::string_view field, auto& value) {
+    ForEachField(fields, [&](std::string_view field, auto& value) {
       names.append(names.empty() ? "" : ", ").append(field);
       if (equals == std::string_view::npos || field != word.substr(0, equals)) return;
       ParseValue(field, word.substr(equals + 1), value);

@@ -1,0 +1,20 @@
+# Every outside library, with the version that the project is built with. All are header-only or
+# linked statically; Debian package names in comments.
+find_package(Threads REQUIRED)
+find_package(fmt 9.1 REQUIRED)             # libfmt-dev, used header-only
+
+if(FLASHINFER_CLI)
+  find_package(CLI11 2.1 REQUIRED)         # libcli11-dev
+  find_package(nlohmann_json 3.11 REQUIRED)  # nlohmann-json3-dev
+  find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)  # libutf8proc-dev 2.8
+  find_library(UTF8PROC_LIBRARY libutf8proc.a REQUIRED)
+  add_library(utf8proc_static STATIC IMPORTED)
+  set_target_properties(utf8proc_static PROPERTIES
+    IMPORTED_LOCATION ${UTF8PROC_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${UTF8PROC_INCLUDE_DIR}
+    INTERFACE_COMPILE_DEFINITIONS UTF8PROC_STATIC)
+endif()
+if(FLASHINFER_TESTS)
+  find_package(GTest 1.12 REQUIRED)        # libgtest-dev, libgmock-dev
+  find_package(rapidcheck REQUIRED)        # librapidcheck-dev
+endif()

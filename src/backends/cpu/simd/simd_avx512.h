@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sixteen floats on AVX-512; included by simd.h.
+#pragma once
+
+namespace flashinfer::cpu::FLASHINFER_ISA {
+
+struct F32 {
+  static constexpr int kWidth = 16;
+  __m512 v;
+  static F32 Set(float x) { return {_mm512_set1_ps(x)}; }
+};
+
+inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline F32 operator/(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+/// a * b + c.
+inline F32 Fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline F32 Max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline F32 Min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline F32 Abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
+inline F32 Sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
+inline F32 Round(F32 a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+/// a < b ? x : y, lane by lane.
+inline F32 SelectLess(F32 a, F32 b, F32 x, F32 y) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
+}
+/// `a` where it is NaN, else `y`.
+inline F32 SelectNan(F32 a, F32 y) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), y.v, a.v)};
+}
+/// The first `n` lanes of `x`, `y` in the others.
+inline F32 SelectFirst(int n, F32 x, F32 y) {
+  return {_mm512_mask_blend_ps(static_cast<__mmask16>((1u << n) - 1), y.v, x.v)};
+}
+/// a * 2^n for whole n.
+inline F32 ScaleByPowerOfTwo(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+inline float Sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
+inline float MaxLane(F32 a) { return _mm512_reduce_max_ps(a.v); }
+
+inline F32 LoadAs(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline F32 FromF16(__m256i h) { return {_mm512_cvtph_ps(h)}; }
+inline F32 FromBF16(__m256i h) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
+}
+inline F32 LoadAs(const F16* p) {
+  return FromF16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline F32 LoadAs(const BF16* p) {
+  return FromBF16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline __mmask16 FirstLanes(int n) { return static_cast<__mmask16>((1u << n) - 1); }
+inline F32 LoadPartial(const float* p, int n) { return {_mm512_maskz_loadu_ps(FirstLanes(n), p)}; }
+inline F32 LoadPartial(const F16* p, int n) {
+  return FromF16(_mm256_maskz_loadu_epi16(FirstLanes(n), p));
+}
+inline F32 LoadPartial(const BF16* p, int n) {
+  return FromBF16(_mm256_maskz_loadu_epi16(FirstLanes(n), p));
+}
+
+inline __m256i ToF16(F32 v) {
+  return _mm512_cvtps_ph(v.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+inline __m256i ToBF16(F32 v) {
+  // vcvtneps2bf16 flushes subnormals, so round by hand as FromFloat<BF16>() does.
+  const __m512i bits = _mm512_castps_si512(v.v);
+  const __m512i lsb = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_srli_epi32(
+      _mm512_add_epi32(bits, _mm512_add_epi32(lsb, _mm512_set1_epi32(0x7fff))), 16);
+  const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(v.v, v.v, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(is_nan, rounded, quiet));
+}
+inline void StoreAs(float* p, F32 v) { _mm512_storeu_ps(p, v.v); }
+inline void StoreAs(F16* p, F32 v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), ToF16(v)); }
+inline void StoreAs(BF16* p, F32 v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), ToBF16(v));
+}
+inline void StorePartial(float* p, F32 v, int n) { _mm512_mask_storeu_ps(p, FirstLanes(n), v.v); }
+inline void StorePartial(F16* p, F32 v, int n) {
+  _mm256_mask_storeu_epi16(p, FirstLanes(n), ToF16(v));
+}
+inline void StorePartial(BF16* p, F32 v, int n) {
+  _mm256_mask_storeu_epi16(p, FirstLanes(n), ToBF16(v));
+}
+
+}  // namespace flashinfer::cpu::FLASHINFER_ISA

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Worker threads: they spin for a moment between regions, then sleep.
+#include "backends/cpu/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/check.h"
+#include "core/env.h"
+#include "flashinfer/cpu.h"
+
+namespace flashinfer {
+namespace cpu {
+namespace {
+
+constexpr int kMaxThreads = 256;
+/// Pauses before a waiting thread sleeps: about 50 µs, longer than the serial parts between two
+/// operators of a model step, short enough that an idle process takes no CPU time.
+constexpr int kSpins = 2000;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/// Waits until `value` differs from `old`.
+void AwaitChange(const std::atomic<int>& value, int old) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    Pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+class Pool {
+ public:
+  explicit Pool(int num_threads) : num_threads_(num_threads) {
+    for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { Work(i); });
+  }
+  ~Pool() {
+    function_ = nullptr;
+    StartRegion();
+    for (std::thread& worker : workers_) worker.join();
+  }
+  int num_threads() const { return num_threads_; }
+
+  void Run(LaneFunction function, void* context) {
+    function_ = function;
+    context_ = context;
+    num_busy_.store(num_threads_ - 1, std::memory_order_relaxed);
+    StartRegion();
+    function(context, {0, num_threads_});
+    for (int busy = num_busy_.load(std::memory_order_acquire); busy != 0;
+         busy = num_busy_.load(std::memory_order_acquire)) {
+      AwaitChange(num_busy_, busy);
+    }
+  }
+
+ private:
+  void StartRegion() {
+    region_.fetch_add(1, std::memory_order_release);
+    region_.notify_all();
+  }
+
+  void Work(int index) {
+    for (int seen = 0;; ++seen) {
+      AwaitChange(region_, seen);
+      if (function_ == nullptr) return;
+      function_(context_, {index, num_threads_});
+      if (num_busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) num_busy_.notify_one();
+    }
+  }
+
+  const int num_threads_;
+  LaneFunction function_ = nullptr;
+  void* context_ = nullptr;
+  alignas(64) std::atomic<int> region_{0};
+  alignas(64) std::atomic<int> num_busy_{0};
+  std::vector<std::thread> workers_;
+};
+
+struct PoolSlot {
+  std::mutex mutex;
+  std::unique_ptr<Pool> pool;
+  int num_threads = 0;  // 0: not yet decided
+};
+
+/// Never destroyed: operators may run in other static destructors.
+PoolSlot* slot = nullptr;
+
+/// After fork() the child has none of the threads, and the mutex may be held by one of them.
+void ReplaceSlotAfterFork() {
+  const int num_threads = slot->num_threads;
+  slot = new PoolSlot;
+  slot->num_threads = num_threads;
+}
+
+PoolSlot& GetSlot() {
+  static const bool made = [] {
+    slot = new PoolSlot;
+    pthread_atfork(nullptr, nullptr, ReplaceSlotAfterFork);
+    return true;
+  }();
+  (void)made;
+  return *slot;
+}
+
+int DefaultNumThreads() {
+  const int from_env = GetEnv().num_threads;
+  if (from_env >= 1) return std::min(from_env, kMaxThreads);
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return std::clamp(CPU_COUNT(&set), 1, kMaxThreads);
+  return 1;
+}
+
+int NumThreadsLocked(PoolSlot& s) {
+  if (s.num_threads == 0) s.num_threads = DefaultNumThreads();
+  return s.num_threads;
+}
+
+thread_local bool inside_region = false;
+
+}  // namespace
+
+void RunLanes(LaneFunction function, void* context) {
+  PoolSlot& s = GetSlot();
+  if (!inside_region) {
+    const std::unique_lock lock(s.mutex, std::try_to_lock);
+    if (lock.owns_lock() && NumThreadsLocked(s) > 1) {
+      if (s.pool == nullptr) s.pool = std::make_unique<Pool>(s.num_threads);
+      inside_region = true;
+      s.pool->Run(function, context);
+      inside_region = false;
+      return;
+    }
+  }
+  function(context, {0, 1});
+}
+
+void LaneBarrier::Wait(Lane lane) {
+  const int generation = generation_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == lane.count - 1) {
+    arrived_.store(0, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    return;
+  }
+  AwaitChange(generation_, generation);
+}
+
+}  // namespace cpu
+
+void SetNumThreads(int num_threads) {
+  FLASHINFER_CHECK(num_threads >= 1 && num_threads <= cpu::kMaxThreads,
+                   "num_threads: is {}, accepted: 1 to {}", num_threads, cpu::kMaxThreads);
+  cpu::PoolSlot& s = cpu::GetSlot();
+  const std::lock_guard lock(s.mutex);
+  if (s.num_threads == num_threads) return;
+  s.pool.reset();
+  s.num_threads = num_threads;
+}
+
+int NumThreads() {
+  cpu::PoolSlot& s = cpu::GetSlot();
+  const std::lock_guard lock(s.mutex);
+  return cpu::NumThreadsLocked(s);
+}
+
+}  // namespace flashinfer

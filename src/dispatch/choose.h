@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks an operator's candidates: the first that takes the problem runs it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/fields.h"
+#include "dispatch/candidate.h"
+#include "flashinfer/backend.h"
+#include "flashinfer/error.h"
+
+namespace flashinfer {
+
+/// FLASHINFER_BACKEND where the caller said `auto`.
+Backend EffectiveBackend(Backend asked);
+
+/// `cpu` and `cpu.avx2` both name the candidate `cpu.avx2`; `auto` names all.
+bool Names(Backend backend, std::string_view candidate);
+
+[[noreturn]] void ThrowNoCandidate(const Explanation& explanation);
+[[noreturn]] void ThrowUnknownBackend(Backend backend, const Explanation& explanation);
+
+/// What each candidate of `Op` says to the problem. An Op has `kName`, `Problem`, `Entry` and
+/// `Candidates()`, a span of Candidate<Problem, Entry>.
+template <class Op>
+Explanation ExplainOp(const typename Op::Problem& problem, Backend backend = Backend()) {
+  Explanation explanation;
+  explanation.problem = FieldsText(Op::kName, problem);
+  for (const auto& candidate : Op::Candidates()) {
+    Verdict verdict{std::string(candidate.name), false, ""};
+    if (!Names(backend, candidate.name)) {
+      verdict.reason = "not asked for";
+    } else {
+      verdict.accepted =
+          candidate.accepts(problem, &verdict.reason) && candidate.available(&verdict.reason);
+    }
+    explanation.verdicts.push_back(verdict);
+  }
+  return explanation;
+}
+
+/// The entry of the first candidate that takes the problem. Throws kInvalidArgument when `backend`
+/// names no candidate, and kUnsupported with every reason when all refuse.
+template <class Op>
+const typename Op::Entry& Choose(const typename Op::Problem& problem, Backend backend) {
+  backend = EffectiveBackend(backend);
+  bool any_named = false;
+  for (const auto& candidate : Op::Candidates()) {
+    if (!Names(backend, candidate.name)) continue;
+    any_named = true;
+    if (candidate.available(nullptr) && candidate.accepts(problem, nullptr)) return candidate.entry;
+  }
+  const Explanation explanation = ExplainOp<Op>(problem, backend);
+  if (!any_named) ThrowUnknownBackend(backend, explanation);
+  ThrowNoCandidate(explanation);
+}
+
+}  // namespace flashinfer

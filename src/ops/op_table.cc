@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of operators.
+#include "ops/op_table.h"
+
+#include <array>
+#include <string>
+
+#include "dispatch/choose.h"
+#include "ops/rmsnorm.h"
+
+namespace flashinfer {
+namespace {
+
+template <class Op>
+Explanation ExplainFields(const std::vector<std::string_view>& fields, Backend backend) {
+  return ExplainOp<Op>(ParseFields<typename Op::Problem>(fields), backend);
+}
+
+template <class Op, size_t kSize>
+constexpr OpRow Row(const std::array<std::string_view, kSize>& matrix) {
+  return {Op::kName, ExplainFields<Op>, matrix};
+}
+
+constexpr std::array<std::string_view, 5> kRmsNorm{
+    "dtype=f32 dtype_weight=f32", "dtype=f16 dtype_weight=f16", "dtype=f16 dtype_weight=f32",
+    "dtype=bf16 dtype_weight=bf16", "dtype=bf16 dtype_weight=f32"};
+
+constexpr OpRow kTable[] = {
+    Row<RmsNormOp>(kRmsNorm),
+};
+
+}  // namespace
+
+std::span<const OpRow> OpTable() { return kTable; }
+
+Explanation Explain(std::string_view problem) {
+  std::vector<std::string_view> words = SplitWords(problem);
+  std::vector<std::string> names;
+  for (const OpRow& row : OpTable()) {
+    if (!words.empty() && row.name == words.front()) {
+      words.erase(words.begin());
+      return row.explain(words, EffectiveBackend(Backend()));
+    }
+    names.emplace_back(row.name);
+  }
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      fmt::format("'{}' does not begin with an operator; operators: {}", problem, Join(names)));
+}
+
+}  // namespace flashinfer

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operator: how to explain a problem of it, and the rows of the support matrix.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "flashinfer/backend.h"
+
+namespace flashinfer {
+
+struct OpRow {
+  std::string_view name;
+  Explanation (*explain)(const std::vector<std::string_view>& fields, Backend backend);
+  /// Problems that the support matrix shows, as fields: one row each.
+  std::span<const std::string_view> matrix;
+};
+
+std::span<const OpRow> OpTable();
+
+}  // namespace flashinfer
