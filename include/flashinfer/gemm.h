@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products with weights in floating point or in GGUF blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "flashinfer/backend.h"
+#include "flashinfer/export.h"
+#include "flashinfer/stream.h"
+#include "flashinfer/tensor.h"
+
+namespace flashinfer {
+
+/// How a weight matrix's rows are stored: plain elements, or the quantised blocks of the GGUF
+/// format (32 values a block; 256 for the K types).
+enum class WeightFormat : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ8_0,
+  kQ4_K,
+  kQ6_K,
+};
+
+/// `f32`, `q4_1`, `q6_k`, ….
+FLASHINFER_API std::string_view Name(WeightFormat format);
+
+/// Values per block (1 for plain elements), and bytes per block.
+FLASHINFER_API int64_t BlockSize(WeightFormat format);
+FLASHINFER_API int64_t BlockBytes(WeightFormat format);
+
+/// A row-major weight matrix [rows, cols] in memory that somebody else owns; a row is
+/// cols / BlockSize blocks, rows follow each other.
+struct WeightView {
+  const void* data = nullptr;
+  WeightFormat format = WeightFormat::kF32;
+  int64_t rows = 0;  ///< output features
+  int64_t cols = 0;  ///< input features, a multiple of BlockSize
+};
+
+/// Weights of a linear layer, repacked for the backend that will multiply with them.
+///
+/// Several matrices of the same `cols`, of any formats, may be packed as one: their rows follow
+/// each other in the output (fused QKV, gate and up). Packing copies: the sources may be released
+/// afterwards, one by one, as `packed` tells.
+class FLASHINFER_API PackedWeight {
+ public:
+  /// Called after each source matrix has been copied.
+  using PackedCallback = void (*)(void* context, const WeightView& source);
+
+  PackedWeight();
+  explicit PackedWeight(std::span<const WeightView> sources, Backend backend = Backend(),
+                        PackedCallback packed = nullptr, void* context = nullptr);
+  explicit PackedWeight(const WeightView& source, Backend backend = Backend());
+  PackedWeight(PackedWeight&&) noexcept;
+  PackedWeight& operator=(PackedWeight&&) noexcept;
+  ~PackedWeight();
+
+  int64_t rows() const;
+  int64_t cols() const;
+  size_t size_bytes() const;
+  std::string_view backend() const;
+
+  /// Dequantised rows, for embedding look-ups: out[i] = row ids[i].
+  ///
+  ///   ids  [num_tokens]        i32, each in 0..rows-1
+  ///   out  [num_tokens, cols]  f32, f16, bf16
+  void GatherRows(const TensorView& ids, const TensorView& out, Stream stream = {}) const;
+
+ private:
+  friend struct PackedWeightAccess;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct LinearOptions {
+  TensorView bias = TensorView();      ///< [rows] f32; undefined view: none
+  TensorView residual = TensorView();  ///< [num_tokens, rows], dtype of out, added; may be out
+};
+
+/// out = x · Wᵀ + bias + residual, accumulated in float32. Quantised weights multiply with x
+/// rounded to 8 bits per group of 32 values, as llama.cpp does.
+///
+///   x    [num_tokens, cols]  f32, f16, bf16
+///   out  [num_tokens, rows]  f32, f16, bf16
+FLASHINFER_API void Linear(const TensorView& x, const PackedWeight& weight, const TensorView& out,
+                           const LinearOptions& options = {}, Stream stream = {});
+
+struct GemmOptions {
+  Backend backend = Backend();
+};
+
+/// out = a · bᵀ, accumulated in float32; for weights that change with every call. Weights that
+/// stay are faster through PackedWeight and Linear().
+///
+///   a    [m, k]  f32, bf16
+///   b    [n, k]  the dtype of a (a transposed view of [k, n] will do: any strides)
+///   out  [m, n]  f32 or the dtype of a
+FLASHINFER_API void Gemm(const TensorView& a, const TensorView& b, const TensorView& out,
+                         const GemmOptions& options = {}, Stream stream = {});
+
+}  // namespace flashinfer
