@@ -53,4 +53,8 @@ FLASHINFER_API std::string Text(const Explanation& explanation);
 /// kInvalidArgument that lists the operators or the fields when the text names none of them.
 FLASHINFER_API Explanation Explain(std::string_view problem);
 
+/// A Markdown table of problems of every operator and the candidates that take them, the same on
+/// every machine.
+FLASHINFER_API std::string SupportMatrix();
+
 }  // namespace flashinfer

@@ -2,6 +2,7 @@
 // Walks an operator's candidates: the first that takes the problem runs it.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,10 +23,14 @@ bool Names(Backend backend, std::string_view candidate);
 [[noreturn]] void ThrowNoCandidate(const Explanation& explanation);
 [[noreturn]] void ThrowUnknownBackend(Backend backend, const Explanation& explanation);
 
+/// Whether an explanation counts what this machine has, or only what the code can do.
+enum class Machine : uint8_t { kThis, kAny };
+
 /// What each candidate of `Op` says to the problem. An Op has `kName`, `Problem`, `Entry` and
 /// `Candidates()`, a span of Candidate<Problem, Entry>.
 template <class Op>
-Explanation ExplainOp(const typename Op::Problem& problem, Backend backend = Backend()) {
+Explanation ExplainOp(const typename Op::Problem& problem, Backend backend = Backend(),
+                      Machine machine = Machine::kThis) {
   Explanation explanation;
   explanation.problem = FieldsText(Op::kName, problem);
   for (const auto& candidate : Op::Candidates()) {
@@ -33,8 +38,8 @@ Explanation ExplainOp(const typename Op::Problem& problem, Backend backend = Bac
     if (!Names(backend, candidate.name)) {
       verdict.reason = "not asked for";
     } else {
-      verdict.accepted =
-          candidate.accepts(problem, &verdict.reason) && candidate.available(&verdict.reason);
+      verdict.accepted = candidate.accepts(problem, &verdict.reason) &&
+                         (machine == Machine::kAny || candidate.available(&verdict.reason));
     }
     explanation.verdicts.push_back(verdict);
   }

@@ -5,15 +5,15 @@
 #include <array>
 #include <string>
 
-#include "dispatch/choose.h"
 #include "ops/rmsnorm.h"
 
 namespace flashinfer {
 namespace {
 
 template <class Op>
-Explanation ExplainFields(const std::vector<std::string_view>& fields, Backend backend) {
-  return ExplainOp<Op>(ParseFields<typename Op::Problem>(fields), backend);
+Explanation ExplainFields(const std::vector<std::string_view>& fields, Backend backend,
+                          Machine machine) {
+  return ExplainOp<Op>(ParseFields<typename Op::Problem>(fields), backend, machine);
 }
 
 template <class Op, size_t kSize>
@@ -39,13 +39,28 @@ Explanation Explain(std::string_view problem) {
   for (const OpRow& row : OpTable()) {
     if (!words.empty() && row.name == words.front()) {
       words.erase(words.begin());
-      return row.explain(words, EffectiveBackend(Backend()));
+      return row.explain(words, EffectiveBackend(Backend()), Machine::kThis);
     }
     names.emplace_back(row.name);
   }
   throw Error(
       ErrorKind::kInvalidArgument,
       fmt::format("'{}' does not begin with an operator; operators: {}", problem, Join(names)));
+}
+
+std::string SupportMatrix() {
+  std::string text = "| Operator | Problem | Backends |\n|---|---|---|\n";
+  for (const OpRow& row : OpTable()) {
+    for (std::string_view fields : row.matrix) {
+      std::vector<std::string> accepting;
+      for (const Verdict& v : row.explain(SplitWords(fields), Backend(), Machine::kAny).verdicts) {
+        if (v.accepted) accepting.push_back(v.candidate);
+      }
+      text += fmt::format("| `{}` | `{}` | {} |\n", row.name, fields,
+                          accepting.empty() ? "none" : Join(accepting));
+    }
+  }
+  return text;
 }
 
 }  // namespace flashinfer

@@ -6,13 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "dispatch/choose.h"
 #include "flashinfer/backend.h"
 
 namespace flashinfer {
 
 struct OpRow {
   std::string_view name;
-  Explanation (*explain)(const std::vector<std::string_view>& fields, Backend backend);
+  Explanation (*explain)(const std::vector<std::string_view>& fields, Backend backend,
+                         Machine machine);
   /// Problems that the support matrix shows, as fields: one row each.
   std::span<const std::string_view> matrix;
 };

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Explanations by text form, and the support matrix made from the same table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "flashinfer/backend.h"
+#include "flashinfer/error.h"
+#include "ops/op_table.h"
+
+namespace flashinfer {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(Explain, ListsEveryCandidateWithItsReason) {
+  const Explanation explanation = Explain("rmsnorm dtype=i32 hidden_size=64");
+  EXPECT_THAT(explanation.problem, HasSubstr("dtype=i32"));
+  ASSERT_EQ(explanation.verdicts.size(), 4u);
+  EXPECT_EQ(explanation.chosen(), nullptr);
+  for (const Verdict& verdict : explanation.verdicts) {
+    EXPECT_EQ(verdict.reason, "dtype must be f32, f16 or bf16") << verdict.candidate;
+  }
+  EXPECT_THAT(Text(explanation), HasSubstr("cpu.scalar       dtype must be f32, f16 or bf16"));
+}
+
+TEST(Explain, TheScalarPathRunsEverywhere) {
+  const Explanation explanation = Explain("rmsnorm");
+  ASSERT_NE(explanation.chosen(), nullptr);
+  EXPECT_EQ(explanation.verdicts.back().candidate, "cpu.scalar");
+  EXPECT_TRUE(explanation.verdicts.back().accepted);
+}
+
+TEST(Explain, ErrorsListWhatIsAccepted) {
+  EXPECT_THAT([] { Explain("no_such_op"); }, ThrowsMessage<Error>(HasSubstr("operators: rmsnorm")));
+  EXPECT_THAT([] { Explain("rmsnorm width=3"); },
+              ThrowsMessage<Error>(HasSubstr("fields: dtype, dtype_weight, hidden_size")));
+  EXPECT_THAT([] { Explain("rmsnorm hidden_size=x"); },
+              ThrowsMessage<Error>("hidden_size: 'x' is not a 64-bit integer"));
+}
+
+TEST(SupportMatrix, EveryRowOfEveryOperatorHasABackend) {
+  const std::string matrix = SupportMatrix();
+  for (const OpRow& row : OpTable()) EXPECT_FALSE(row.matrix.empty()) << row.name;
+  EXPECT_THAT(matrix, Not(HasSubstr("| none |")));
+}
+
+}  // namespace
+}  // namespace flashinfer
