@@ -126,6 +126,7 @@ struct SpmTokenizer::Impl {
     return token_bytes[id];
   }
 
+  /// `text` begins with the added space.
   std::vector<int32_t> Merge(std::string_view text) const;
 };
 
@@ -162,7 +163,8 @@ std::vector<int32_t> SpmTokenizer::Impl::Merge(std::string_view text) const {
         {id, static_cast<int32_t>(begin), static_cast<int32_t>(num_bytes), i - 1, i + 1});
   };
   for (size_t position = 0; position < text.size();) {
-    const size_t length = CharBytes(text, position);
+    // The space in front is a character of its own, whatever bytes the text begins with.
+    const size_t length = position == 0 ? 1 : CharBytes(text, position);
     if (const int32_t id = Find(text.substr(position, length)); id >= 0) {
       append(id, position, length);
     } else {
