@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/mapped_file.h"
@@ -118,6 +119,11 @@ class GgufFile {
 
   void ReadMetadata(class GgufCursor& cursor, uint64_t num_keys);
   void ReadTensors(class GgufCursor& cursor, uint64_t num_tensors);
+  /// Fills all of `tensor` but name and bytes; returns offset and size in the data section.
+  std::pair<uint64_t, uint64_t> ReadTensorInfo(class GgufCursor& cursor, uint64_t alignment,
+                                               GgufTensor& tensor) const;
+  void PlaceTensors(const class GgufCursor& cursor, uint64_t alignment,
+                    std::span<const std::pair<uint64_t, uint64_t>> extents);
   const Value* Find(std::string_view key) const;
   const Value& Require(std::string_view key) const;
   [[noreturn]] void FailType(std::string_view key, const Value& value,
