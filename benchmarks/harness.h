@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures calls against the machine's floor and a peer; prints a table and writes JSON lines.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flashinfer::bench {
+
+/// The multiplier that bounds a case's arithmetic.
+enum class Math : uint8_t { kF32, kBF16, kI8 };
+
+/// What one call does, for the floor: the least time in which this machine moves `bytes` and does
+/// `flops`.
+struct Case {
+  std::string text;     ///< `dtype=bf16 num_rows=1 hidden_size=4096`: with the op's name, the key
+  std::string backend;  ///< candidate that runs it, as Explain() names it
+  double bytes = 0;     ///< read and written, each once
+  double flops = 0;     ///< a multiply-add counts as two
+  Math math = Math::kF32;
+};
+
+/// Copies of a working set to rotate over so that no call finds it in a cache: 256 MB in all,
+/// at least one and at most `max_copies`.
+int64_t NumColdCopies(double bytes, int64_t max_copies = 1024);
+
+/// Median µs of one call of `run(iteration)`; iterations count up, for rotating over copies.
+/// Warms up, then takes samples of at least 1 ms for about `seconds`.
+double MedianUs(const std::function<void(int64_t)>& run, double seconds);
+
+/// Read bandwidth and peaks of the machine with the library's threads. Each measured at first use.
+class Floors {
+ public:
+  double ReadGbPerS();
+  double GflopPerS(Math math);
+  /// The least time for a case.
+  double Us(const Case& c);
+
+ private:
+  double read_gb_per_s_ = 0;
+  double gflop_per_s_[3] = {};
+};
+
+/// One benchmark program: options, table, output file.
+///
+///     int main(int argc, char** argv) {
+///       Harness harness("rmsnorm", argc, argv);
+///       for (const std::string& text : harness.Cases({"dtype=f32 hidden_size=4096"})) {
+///         …
+///         harness.Measure({.text = text, …}, [&](int64_t i) { RmsNorm(x[i % n], …); });
+///       }
+///     }
+class Harness {
+ public:
+  /// Reads the options (--help lists them) and exits on a wrong one or after --list.
+  Harness(std::string_view op, int argc, char** argv);
+
+  /// The cases to run: `standard`, only those that contain --filter, or the one of --case. With
+  /// --list, prints them and ends the program.
+  std::vector<std::string> Cases(const std::vector<std::string>& standard) const;
+
+  /// Measures, prints a line, and appends a JSON line to --output. Returns the median µs.
+  double Measure(const Case& c, const std::function<void(int64_t)>& run);
+
+ private:
+  struct PeerTime {
+    std::string name;
+    double us;
+  };
+
+  void ReadPeers(const std::string& path);
+  void Print(const Case& c, double us, const PeerTime* peer);
+  void Write(const Case& c, double us, const PeerTime* peer);
+
+  std::string op_;
+  std::string filter_;
+  std::string single_case_;
+  std::string output_;
+  std::string commit_;
+  bool list_ = false;
+  bool header_printed_ = false;
+  double seconds_ = 0.5;
+  Floors floors_;
+  std::map<std::string, PeerTime> peers_;  // by case text
+};
+
+/// `AMD EPYC 9965, family 26 model 2, 2 threads`.
+std::string DeviceName();
+
+}  // namespace flashinfer::bench

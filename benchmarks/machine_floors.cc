@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine's read bandwidth and arithmetic peaks, measured with tight loops on all threads.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/thread_pool.h"
+#include "harness.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace flashinfer::bench {
+namespace {
+
+/// Keeps a value alive without storing it.
+template <class T>
+void Consume(T& value) {
+  asm volatile("" : : "m"(value) : "memory");
+}
+
+void ReadAll(const uint64_t* words, int64_t count) {
+  uint64_t sums[8] = {};
+  for (int64_t i = 0; i + 8 <= count; i += 8) {
+    for (int j = 0; j < 8; ++j) sums[j] += words[i + j];
+  }
+  Consume(sums);
+}
+
+constexpr int64_t kMathRounds = 100000;
+
+#if defined(__x86_64__)
+constexpr int kChains = 12;  // hides a latency of 4 with 2 units, and leaves registers for operands
+
+__attribute__((target("avx2,fma"))) double F32Avx2() {
+  __m256 sums[kChains] = {};
+  __m256 a = _mm256_set1_ps(0.5f);
+  for (int64_t i = 0; i < kMathRounds; ++i) {
+    asm volatile("" : "+x"(a));
+    for (int j = 0; j < kChains; ++j) sums[j] = _mm256_fmadd_ps(a, a, sums[j]);
+  }
+  Consume(sums);
+  return 2.0 * 8 * kChains * kMathRounds;
+}
+
+__attribute__((target("avx512f"))) double F32Avx512() {
+  __m512 sums[kChains] = {};
+  __m512 a = _mm512_set1_ps(0.5f);
+  for (int64_t i = 0; i < kMathRounds; ++i) {
+    asm volatile("" : "+v"(a));
+    for (int j = 0; j < kChains; ++j) sums[j] = _mm512_fmadd_ps(a, a, sums[j]);
+  }
+  Consume(sums);
+  return 2.0 * 16 * kChains * kMathRounds;
+}
+
+__attribute__((target("avx512f,avx512bf16"))) double BF16Avx512() {
+  __m512 sums[kChains] = {};
+  __m512i a = _mm512_set1_epi32(0x3f003f00);
+  for (int64_t i = 0; i < kMathRounds; ++i) {
+    asm volatile("" : "+v"(a));
+    __m512bh b;
+    std::memcpy(&b, &a, sizeof b);
+    for (int j = 0; j < kChains; ++j) sums[j] = _mm512_dpbf16_ps(sums[j], b, b);
+  }
+  Consume(sums);
+  return 2.0 * 32 * kChains * kMathRounds;
+}
+
+__attribute__((target("avx512f,avx512vnni"))) double I8Avx512() {
+  __m512i sums[kChains] = {};
+  __m512i a = _mm512_set1_epi8(3);
+  for (int64_t i = 0; i < kMathRounds; ++i) {
+    asm volatile("" : "+v"(a));
+    for (int j = 0; j < kChains; ++j) sums[j] = _mm512_dpbusd_epi32(sums[j], a, a);
+  }
+  Consume(sums);
+  return 2.0 * 64 * kChains * kMathRounds;
+}
+#endif
+
+double F32Portable() {
+  float sums[32] = {};
+  float a = 0.5f;
+  for (int64_t i = 0; i < kMathRounds; ++i) {
+    asm volatile("" : "+m"(a));
+    for (float& sum : sums) sum += a * a;
+  }
+  Consume(sums);
+  return 2.0 * 32 * kMathRounds;
+}
+
+/// The loop that this CPU's best multiplier needs; types without one of their own use float32.
+/// Each returns the FLOPs that it did.
+double (*MathLoop(Math math))() {
+#if defined(__x86_64__)
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
+  if (math == Math::kBF16 && has_avx512 && __builtin_cpu_supports("avx512bf16")) return BF16Avx512;
+  if (math == Math::kI8 && has_avx512 && __builtin_cpu_supports("avx512vnni")) return I8Avx512;
+  if (has_avx512) return F32Avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return F32Avx2;
+#else
+  static_cast<void>(math);
+#endif
+  return F32Portable;
+}
+
+}  // namespace
+
+double Floors::ReadGbPerS() {
+  if (read_gb_per_s_ > 0) return read_gb_per_s_;
+  std::vector<uint64_t> words(size_t{1} << 25, 1);  // 256 MB
+  const auto read = [&](int64_t) {
+    cpu::ForEachLane([&](cpu::Lane lane) {
+      const int64_t share = static_cast<int64_t>(words.size()) / lane.count;
+      ReadAll(words.data() + lane.index * share, share);
+    });
+  };
+  read_gb_per_s_ = static_cast<double>(words.size() * sizeof words[0]) / MedianUs(read, 0.5) * 1e-3;
+  return read_gb_per_s_;
+}
+
+double Floors::GflopPerS(Math math) {
+  double& known = gflop_per_s_[static_cast<int>(math)];
+  if (known > 0) return known;
+  double flops = 0;
+  const double us = MedianUs(
+      [&](int64_t) {
+        cpu::ForEachLane([&](cpu::Lane lane) {
+          const double done = MathLoop(math)();
+          if (lane.index == 0) flops = done * lane.count;
+        });
+      },
+      0.2);
+  known = flops / us * 1e-3;
+  return known;
+}
+
+}  // namespace flashinfer::bench
