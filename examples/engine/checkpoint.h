@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "engine/gguf.h"
@@ -69,6 +70,15 @@ struct LayerWeights {
   WeightView down;                        ///< [hidden_size, ffn_size]
 };
 
+/// What a model file says.
+struct CheckpointContent {
+  ModelConfig config;
+  std::vector<LayerWeights> layers;
+  WeightView token_embedding;          ///< [vocab_size, hidden_size]
+  std::span<const float> output_norm;  ///< [hidden_size]
+  WeightView output;  ///< [vocab_size, hidden_size]; token_embedding where has_tied_output
+};
+
 /// An opened model file. Its views live as long as it does, also after a move.
 class Checkpoint {
  public:
@@ -81,15 +91,14 @@ class Checkpoint {
   /// The same for bytes in memory, which are copied; `name` is what messages call them.
   static Checkpoint FromBytes(std::string name, std::span<const uint8_t> bytes);
 
-  const ModelConfig& config() const { return config_; }
-  std::span<const LayerWeights> layers() const { return layers_; }
-  const WeightView& token_embedding() const { return token_embedding_; }  ///< [vocab, hidden_size]
-  std::span<const float> output_norm() const { return output_norm_; }     ///< [hidden_size]
-  /// [vocab_size, hidden_size]; the token embedding itself where has_tied_output.
-  const WeightView& output() const { return output_; }
+  const ModelConfig& config() const { return content_.config; }
+  std::span<const LayerWeights> layers() const { return content_.layers; }
+  const WeightView& token_embedding() const { return content_.token_embedding; }
+  std::span<const float> output_norm() const { return content_.output_norm; }
+  const WeightView& output() const { return content_.output; }
 
   /// The GGUF file, which also holds the vocabulary; null for a llama2.c checkpoint.
-  const GgufFile* gguf() const;
+  const GgufFile* gguf() const { return std::get_if<GgufFile>(source_.get()); }
   /// Of a llama2.c checkpoint that was opened from a path: the tokenizer file beside it,
   /// `tok<vocab_size>.bin` or else `tokenizer.bin`. Throws kIo when there is neither.
   std::string FindTokenizerFile() const;
@@ -99,18 +108,10 @@ class Checkpoint {
   void ReleasePages(const WeightView& weight) const;
 
  private:
-  struct Source;
-  friend class GgufModelReader;
-  friend class Llama2cReader;
-
   explicit Checkpoint(MappedFile file);
 
-  std::shared_ptr<const Source> source_;
-  ModelConfig config_;
-  std::vector<LayerWeights> layers_;
-  WeightView token_embedding_;
-  std::span<const float> output_norm_;
-  WeightView output_;
+  std::unique_ptr<const std::variant<GgufFile, MappedFile>> source_;
+  CheckpointContent content_;
 };
 
 }  // namespace flashinfer::engine
