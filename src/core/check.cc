@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/text.h"
@@ -76,9 +77,11 @@ const CheckTensor& CheckTensor::NoOverlap() const {
     if (tensor_.shape(i) == 0) return *this;
     if (tensor_.shape(i) == 1) continue;
     const int64_t stride = tensor_.stride(i);
-    dims[count++] = {stride < 0 ? -stride : stride, tensor_.shape(i)};
+    const std::pair<int64_t, int64_t> dim{stride < 0 ? -stride : stride, tensor_.shape(i)};
+    size_t at = count++;  // insertion keeps them sorted
+    for (; at > 0 && dims[at - 1] > dim; --at) dims[at] = dims[at - 1];
+    dims[at] = dim;
   }
-  std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count));
   int64_t extent = 1;  // elements spanned by the dimensions so far
   for (size_t i = 0; i < count; ++i) {
     FLASHINFER_CHECK(dims[i].first >= extent, "{}: {} has elements that share memory", name_,

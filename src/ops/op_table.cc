@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "ops/linear.h"
 #include "ops/rmsnorm.h"
 
 namespace flashinfer {
@@ -25,7 +26,12 @@ constexpr std::array<std::string_view, 5> kRmsNorm{
     "dtype=f32 dtype_weight=f32", "dtype=f16 dtype_weight=f16", "dtype=f16 dtype_weight=f32",
     "dtype=bf16 dtype_weight=bf16", "dtype=bf16 dtype_weight=f32"};
 
+constexpr std::array<std::string_view, 8> kLinear{"format=f32",  "format=f16",  "format=bf16",
+                                                  "format=q4_0", "format=q4_1", "format=q8_0",
+                                                  "format=q4_k", "format=q6_k"};
+
 constexpr OpRow kTable[] = {
+    Row<LinearOp>(kLinear),
     Row<RmsNormOp>(kRmsNorm),
 };
 

@@ -32,7 +32,7 @@ TEST(Explain, TheScalarPathRunsEverywhere) {
 }
 
 TEST(Explain, ErrorsListWhatIsAccepted) {
-  EXPECT_THAT([] { Explain("no_such_op"); }, ThrowsMessage<Error>(HasSubstr("operators: rmsnorm")));
+  EXPECT_THAT([] { Explain("no_such_op"); }, ThrowsMessage<Error>(HasSubstr("operators: ")));
   EXPECT_THAT([] { Explain("rmsnorm width=3"); },
               ThrowsMessage<Error>(HasSubstr("fields: dtype, dtype_weight, hidden_size")));
   EXPECT_THAT([] { Explain("rmsnorm hidden_size=x"); },

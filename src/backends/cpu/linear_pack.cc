@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Repacking of GGUF blocks; the block layouts are those of the GGUF specification (ggml-common.h
+// names them block_q4_0 and so on).
+#include "backends/cpu/linear_pack.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/check.h"
+#include "core/convert.h"
+
+namespace flashinfer::cpu {
+namespace {
+
+uint16_t Read16(const uint8_t* p) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, p, 2);
+  return bits;
+}
+float ReadF16(const uint8_t* p) { return ToFloat(F16{Read16(p)}); }
+
+/// 32 columns of one row as unsigned quants, and what multiplies them, as stored.
+struct RowTile {
+  std::array<uint8_t, 32> q{};
+  uint16_t d = 0;                   ///< f16 bits; of the 256 columns in K formats
+  uint16_t m = 0;                   ///< f16 bits; Q4_1's m, Q4_K's dmin
+  std::array<uint8_t, 2> scales{};  ///< Q4_K: scale, min; Q6_K: of columns 0..15, 16..31 (i8 bits)
+};
+
+void ReadNibbles(const uint8_t* p, RowTile& tile) {
+  for (size_t i = 0; i < 16; ++i) {
+    tile.q[i] = p[i] & 15;
+    tile.q[i + 16] = p[i] >> 4;
+  }
+}
+
+/// The 6-bit scale and min of sub-block j in the 12 packed bytes of a Q4_K block.
+std::array<uint8_t, 2> Q4KScales(const uint8_t* p, int64_t j) {
+  if (j < 4) return {static_cast<uint8_t>(p[j] & 63), static_cast<uint8_t>(p[j + 4] & 63)};
+  return {static_cast<uint8_t>((p[j + 4] & 15) | ((p[j - 4] >> 6) << 4)),
+          static_cast<uint8_t>((p[j + 4] >> 4) | ((p[j] >> 6) << 4))};
+}
+
+void ReadQ4K(const uint8_t* block, int64_t sub, RowTile& tile) {
+  tile.d = Read16(block);
+  tile.m = Read16(block + 2);
+  tile.scales = Q4KScales(block + 4, sub);
+  const uint8_t* q = block + 16 + sub / 2 * 32;
+  for (size_t i = 0; i < 32; ++i) tile.q[i] = sub % 2 == 0 ? q[i] & 15 : q[i] >> 4;
+}
+
+void ReadQ6K(const uint8_t* block, int64_t sub, RowTile& tile) {
+  // Two halves of 128 columns: 64 bytes of low nibbles, 32 of high bits each.
+  const int64_t half = sub / 4;
+  const int64_t quarter = sub % 4;
+  const uint8_t* low = block + half * 64 + quarter % 2 * 32;
+  const uint8_t* high = block + 128 + half * 32;
+  for (size_t i = 0; i < 32; ++i) {
+    const int nibble = quarter < 2 ? low[i] & 15 : low[i] >> 4;
+    tile.q[i] = static_cast<uint8_t>(nibble | (((high[i] >> (2 * quarter)) & 3) << 4));
+  }
+  tile.scales = {block[192 + sub * 2], block[192 + sub * 2 + 1]};
+  tile.d = Read16(block + 208);
+}
+
+RowTile ReadTile(WeightFormat format, const uint8_t* row, int64_t t) {
+  RowTile tile;
+  switch (format) {
+    case WeightFormat::kQ4_0: {
+      const uint8_t* block = row + t * 18;
+      tile.d = Read16(block);
+      ReadNibbles(block + 2, tile);
+      break;
+    }
+    case WeightFormat::kQ4_1: {
+      const uint8_t* block = row + t * 20;
+      tile.d = Read16(block);
+      tile.m = Read16(block + 2);
+      ReadNibbles(block + 4, tile);
+      break;
+    }
+    case WeightFormat::kQ8_0: {
+      const uint8_t* block = row + t * 34;
+      tile.d = Read16(block);
+      for (size_t i = 0; i < 32; ++i) tile.q[i] = static_cast<uint8_t>(block[2 + i] ^ 0x80);
+      break;
+    }
+    case WeightFormat::kQ4_K:
+      ReadQ4K(row + t / 8 * 144, t % 8, tile);
+      break;
+    case WeightFormat::kQ6_K:
+      ReadQ6K(row + t / 8 * 210, t % 8, tile);
+      break;
+    default:
+      FLASHINFER_ASSERT(false, "{} has no tiles", Name(format));
+  }
+  return tile;
+}
+
+bool IsSuper(WeightFormat format) {
+  return format == WeightFormat::kQ4_K || format == WeightFormat::kQ6_K;
+}
+
+/// Offset of tile `t` in a panel, and of the header that holds its d.
+int64_t TileOffset(WeightFormat format, int64_t t) {
+  return t * TileBytes(format) + (IsSuper(format) ? (t / 8 + 1) * kSuperHeaderBytes : 0);
+}
+int64_t HeaderOffset(WeightFormat format, int64_t t) {
+  return t / 8 * (kSuperHeaderBytes + 8 * TileBytes(format));
+}
+
+void Write16(uint8_t* p, int64_t index, uint16_t bits) { std::memcpy(p + index * 2, &bits, 2); }
+
+void StoreTile(WeightFormat format, const RowTile& tile, int64_t row, int64_t t, uint8_t* panel) {
+  uint8_t* p = panel + TileOffset(format, t);
+  const bool is_bytes = format == WeightFormat::kQ8_0;
+  for (int64_t k = 0; k < kTileCols; ++k) {
+    const uint8_t q = tile.q[static_cast<size_t>(k)];
+    if (is_bytes) {
+      p[k / 4 * 64 + row * 4 + k % 4] = q;
+    } else {
+      uint8_t& byte = p[k / 8 * 64 + row * 4 + k % 4];
+      byte = static_cast<uint8_t>(byte | ((q & 15) << (k % 8 < 4 ? 0 : 4)));
+    }
+    if (format == WeightFormat::kQ6_K) {
+      uint8_t& byte = p[kNibbleBytes + k / 16 * 64 + row * 4 + k % 4];
+      byte = static_cast<uint8_t>(byte | ((q >> 4) << (k % 16 / 4 * 2)));
+    }
+  }
+  uint8_t* tail = p + (is_bytes ? kByteBytes : kNibbleBytes);
+  if (format == WeightFormat::kQ6_K) tail += kHighBytes;
+  if (IsSuper(format)) {
+    tail[row] = tile.scales[0];
+    tail[16 + row] = tile.scales[1];
+    uint8_t* header = panel + HeaderOffset(format, t);
+    Write16(header, row, tile.d);
+    if (format == WeightFormat::kQ4_K) Write16(header, 16 + row, tile.m);
+  } else {
+    Write16(tail, row, tile.d);
+    if (format == WeightFormat::kQ4_1) Write16(tail, 16 + row, tile.m);
+  }
+}
+
+void PackPlainRow(const WeightView& source, int64_t row, int64_t r, uint8_t* panel) {
+  const int64_t size = BlockBytes(source.format);
+  const uint8_t* values = static_cast<const uint8_t*>(source.data) + row * source.cols * size;
+  const int64_t group = source.format == WeightFormat::kBF16 ? 2 : 1;
+  for (int64_t k = 0; k < source.cols; ++k) {
+    const int64_t index = (k / group * kPanelRows + r) * group + k % group;
+    std::memcpy(panel + index * size, values + k * size, static_cast<size_t>(size));
+  }
+}
+
+int Quant(WeightFormat format, const uint8_t* tile, int64_t row, int64_t k) {
+  if (format == WeightFormat::kQ8_0) return tile[k / 4 * 64 + row * 4 + k % 4];
+  const int nibble = (tile[k / 8 * 64 + row * 4 + k % 4] >> (k % 8 < 4 ? 0 : 4)) & 15;
+  if (format != WeightFormat::kQ6_K) return nibble;
+  const uint8_t high = tile[kNibbleBytes + k / 16 * 64 + row * 4 + k % 4];
+  return nibble | (((high >> (k % 16 / 4 * 2)) & 3) << 4);
+}
+
+void UnpackTile(WeightFormat format, const uint8_t* panel, int64_t row, int64_t t, float* out) {
+  const uint8_t* p = panel + TileOffset(format, t);
+  const uint8_t* header = panel + HeaderOffset(format, t);
+  for (int64_t k = 0; k < kTileCols; ++k) {
+    const int q = Quant(format, p, row, k);
+    float value = 0;
+    switch (format) {
+      case WeightFormat::kQ4_0:
+        value = ReadF16(p + kNibbleBytes + row * 2) * static_cast<float>(q - 8);
+        break;
+      case WeightFormat::kQ4_1:
+        value = ReadF16(p + kNibbleBytes + row * 2) * static_cast<float>(q) +
+                ReadF16(p + kNibbleBytes + 32 + row * 2);
+        break;
+      case WeightFormat::kQ8_0:
+        value = ReadF16(p + kByteBytes + row * 2) * static_cast<float>(q - 128);
+        break;
+      case WeightFormat::kQ4_K:
+        value = ReadF16(header + row * 2) * static_cast<float>(p[kNibbleBytes + row]) *
+                    static_cast<float>(q) -
+                ReadF16(header + 32 + row * 2) * static_cast<float>(p[kNibbleBytes + 16 + row]);
+        break;
+      default: {
+        const uint8_t scale = p[kNibbleBytes + kHighBytes + k / 16 * 16 + row];
+        value = ReadF16(header + row * 2) * static_cast<float>(static_cast<int8_t>(scale)) *
+                static_cast<float>(q - 32);
+      }
+    }
+    out[k] = value;
+  }
+}
+
+}  // namespace
+
+void PackPanel(const WeightView& source, int64_t row, uint8_t* panel) {
+  std::memset(panel, 0, static_cast<size_t>(PanelBytes(source.format, source.cols)));
+  const int64_t num_rows = std::min(kPanelRows, source.rows - row);
+  const int64_t row_bytes = source.cols / BlockSize(source.format) * BlockBytes(source.format);
+  for (int64_t r = 0; r < num_rows; ++r) {
+    if (!IsQuantized(source.format)) {
+      PackPlainRow(source, row + r, r, panel);
+      continue;
+    }
+    const uint8_t* blocks = static_cast<const uint8_t*>(source.data) + (row + r) * row_bytes;
+    for (int64_t t = 0; t < source.cols / kTileCols; ++t) {
+      StoreTile(source.format, ReadTile(source.format, blocks, t), r, t, panel);
+    }
+  }
+}
+
+void UnpackRow(WeightFormat format, const uint8_t* panel, int64_t row_in_panel, int64_t cols,
+               float* out) {
+  if (IsQuantized(format)) {
+    for (int64_t t = 0; t < cols / kTileCols; ++t) {
+      UnpackTile(format, panel, row_in_panel, t, out + t * kTileCols);
+    }
+    return;
+  }
+  const int64_t group = format == WeightFormat::kBF16 ? 2 : 1;
+  for (int64_t k = 0; k < cols; ++k) {
+    const int64_t index = (k / group * kPanelRows + row_in_panel) * group + k % group;
+    if (format == WeightFormat::kF32) {
+      std::memcpy(out + k, panel + index * 4, 4);
+    } else {
+      const uint16_t bits = Read16(panel + index * 2);
+      out[k] = format == WeightFormat::kF16 ? ToFloat(F16{bits}) : ToFloat(BF16{bits});
+    }
+  }
+}
+
+}  // namespace flashinfer::cpu

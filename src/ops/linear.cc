@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers: check, choose at packing, run.
+#include "ops/linear.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "dispatch/choose.h"
+
+namespace flashinfer {
+
+struct PackedWeight::Impl {
+  std::unique_ptr<PackedLinear> packed;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  std::string backend;
+};
+
+struct PackedWeightAccess {
+  static const PackedWeight::Impl& Get(const PackedWeight& weight) {
+    FLASHINFER_CHECK(weight.impl_ != nullptr, "weight: nothing was packed into it");
+    return *weight.impl_;
+  }
+};
+
+namespace {
+
+void CheckSources(std::span<const WeightView> sources) {
+  FLASHINFER_CHECK(!sources.empty(), "sources: none were given, expected 1 or more");
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const WeightView& s = sources[i];
+    FLASHINFER_CHECK(s.rows > 0 && s.cols > 0, "sources[{}]: is {} x {}, expected 1 or more", i,
+                     s.rows, s.cols);
+    FLASHINFER_CHECK(s.data != nullptr, "sources[{}]: the data pointer is null", i);
+    FLASHINFER_CHECK(s.cols == sources[0].cols, "sources[{}]: has {} columns, the first has {}", i,
+                     s.cols, sources[0].cols);
+    FLASHINFER_CHECK(s.cols % BlockSize(s.format) == 0,
+                     "sources[{}]: {} columns of {} are not a multiple of the block of {}", i,
+                     s.cols, Name(s.format), BlockSize(s.format));
+  }
+}
+
+constexpr std::initializer_list<DType> kFloats{DType::kF32, DType::kF16, DType::kBF16};
+
+}  // namespace
+
+PackedWeight::PackedWeight() = default;
+PackedWeight::PackedWeight(PackedWeight&&) noexcept = default;
+PackedWeight& PackedWeight::operator=(PackedWeight&&) noexcept = default;
+PackedWeight::~PackedWeight() = default;
+
+PackedWeight::PackedWeight(const WeightView& source, Backend backend)
+    : PackedWeight(std::span(&source, 1), backend) {}
+
+PackedWeight::PackedWeight(std::span<const WeightView> sources, Backend backend,
+                           PackedCallback packed, void* context) {
+  CheckSources(sources);
+  auto impl = std::make_unique<Impl>();
+  impl->cols = sources[0].cols;
+  // One backend holds all sources, so it must take each; the last one asked decides.
+  LinearOp::Entry pack = nullptr;
+  for (const WeightView& s : sources) {
+    const LinearProblem problem{s.format, s.rows, s.cols};
+    const LinearOp::Entry entry = Choose<LinearOp>(problem, backend);
+    FLASHINFER_CHECK(pack == nullptr || pack == entry,
+                     "sources: no one backend takes all of them; pack them one by one");
+    pack = entry;
+    impl->rows += s.rows;
+  }
+  for (const auto& candidate : LinearOp::Candidates()) {
+    if (candidate.entry == pack) impl->backend = candidate.name;
+  }
+  impl->packed = pack({sources, packed, context});
+  impl_ = std::move(impl);
+}
+
+int64_t PackedWeight::rows() const { return impl_ == nullptr ? 0 : impl_->rows; }
+int64_t PackedWeight::cols() const { return impl_ == nullptr ? 0 : impl_->cols; }
+size_t PackedWeight::size_bytes() const {
+  return impl_ == nullptr ? 0 : impl_->packed->size_bytes();
+}
+std::string_view PackedWeight::backend() const {
+  return impl_ == nullptr ? "" : std::string_view(impl_->backend);
+}
+
+void PackedWeight::GatherRows(const TensorView& ids, const TensorView& out, Stream) const {
+  if (LogLevel() > 0) [[unlikely]]
+    LogCall("gather_rows", {{"ids", ids}, {"out", out}});
+  const Impl& w = PackedWeightAccess::Get(*this);
+  CheckTensor("ids", ids).On({}).Is(DType::kI32).Rank(1);
+  CheckTensor("out", out).On({}).IsOneOf(kFloats).Shape({ids.shape(0), w.cols}).LastDimDense();
+  const int32_t* id = ids.data_as<const int32_t>();
+  for (int64_t i = 0; i < ids.shape(0); ++i) {
+    FLASHINFER_CHECK(id[i * ids.stride(0)] >= 0 && id[i * ids.stride(0)] < w.rows,
+                     "ids[{}]: is {}, accepted: 0 to {}", i, id[i * ids.stride(0)], w.rows - 1);
+  }
+  w.packed->GatherRows({id, out.data(), ids.shape(0), ids.stride(0), out.stride(0), out.dtype()});
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("gather_rows", {{"out", out}});
+}
+
+void Linear(const TensorView& x, const PackedWeight& weight, const TensorView& out,
+            const LinearOptions& options, Stream) {
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall("linear", {{"x", x},
+                       {"weight", fmt::format("[{}, {}]", weight.rows(), weight.cols())},
+                       {"out", out},
+                       {"bias", options.bias},
+                       {"residual", options.residual}});
+  }
+  const auto& w = PackedWeightAccess::Get(weight);
+  CheckTensor("x", x).On({}).IsOneOf(kFloats).Shape({-1, w.cols}).LastDimDense();
+  const Dims out_shape{x.shape(0), w.rows};
+  CheckTensor("out", out).On({}).IsOneOf(kFloats).Shape(out_shape).LastDimDense().NoOverlap();
+  if (options.bias.defined()) {
+    CheckTensor("bias", options.bias).On({}).Is(DType::kF32).Shape({w.rows}).LastDimDense();
+  }
+  const TensorView& residual = options.residual;
+  if (residual.defined()) {
+    CheckTensor("residual", residual).On({}).Is(out.dtype()).Shape(out_shape).LastDimDense();
+  }
+  w.packed->Run({.x = x.data(),
+                 .out = out.data(),
+                 .bias = options.bias.data_as<const float>(),
+                 .residual = residual.data(),
+                 .num_tokens = x.shape(0),
+                 .x_stride = x.stride(0),
+                 .out_stride = out.stride(0),
+                 .residual_stride = residual.defined() ? residual.stride(0) : 0,
+                 .dtype_x = x.dtype(),
+                 .dtype_out = out.dtype()});
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("linear", {{"out", out}});
+}
+
+}  // namespace flashinfer

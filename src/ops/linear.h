@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers as the dispatcher sees them: problem, packed weights, candidates.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/field_list.h"
+#include "dispatch/candidate.h"
+#include "flashinfer/gemm.h"
+
+namespace flashinfer {
+
+std::string ValueText(WeightFormat value);
+void ParseValue(std::string_view field, std::string_view text, WeightFormat& value);
+
+/// What decides who can pack a weight. Activations may have any accepted dtype afterwards.
+struct LinearProblem {
+  WeightFormat format = WeightFormat::kQ4_1;
+  int64_t rows = 4096;
+  int64_t cols = 4096;
+};
+
+template <FieldsOf<LinearProblem> Self, class Visit>
+void ForEachField(Self& self, Visit&& visit) {
+  FLASHINFER_NAMED(format)
+  FLASHINFER_NAMED(rows)
+  FLASHINFER_NAMED(cols)
+}
+
+/// One call of Linear(); strides count elements. Null pointers: no bias, no residual.
+struct LinearParams {
+  const void* x;
+  void* out;
+  const float* bias;
+  const void* residual;
+  int64_t num_tokens;
+  int64_t x_stride;
+  int64_t out_stride;
+  int64_t residual_stride;
+  DType dtype_x;
+  DType dtype_out;
+};
+
+/// One call of PackedWeight::GatherRows().
+struct GatherRowsParams {
+  const int32_t* ids;
+  void* out;
+  int64_t num_tokens;
+  int64_t ids_stride;
+  int64_t out_stride;
+  DType dtype_out;
+};
+
+/// A backend's form of a weight.
+class PackedLinear {
+ public:
+  virtual ~PackedLinear() = default;
+  virtual void Run(const LinearParams& params) const = 0;
+  virtual void GatherRows(const GatherRowsParams& params) const = 0;
+  virtual size_t size_bytes() const = 0;
+};
+
+/// Sources of the same cols; `packed(context, source)` after each.
+struct PackRequest {
+  std::span<const WeightView> sources;
+  PackedWeight::PackedCallback packed = nullptr;
+  void* context = nullptr;
+};
+
+struct LinearOp {
+  static constexpr std::string_view kName = "linear";
+  using Problem = LinearProblem;
+  using Entry = std::unique_ptr<PackedLinear> (*)(const PackRequest&);
+  static std::span<const Candidate<Problem, Entry>> Candidates();
+};
+
+}  // namespace flashinfer

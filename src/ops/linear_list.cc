@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidates of linear layers, in order.
+#include "backends/cpu/linear.h"
+#include "ops/linear.h"
+
+namespace flashinfer {
+
+std::span<const Candidate<LinearProblem, LinearOp::Entry>> LinearOp::Candidates() {
+  static constexpr auto kCandidates = cpu::CpuCandidates<LinearProblem, LinearOp::Entry>(
+      cpu::AcceptsLinear,
+      {cpu::PackLinear<cpu::avx512_bf16::kLinearKernels>,
+       cpu::PackLinear<cpu::avx512::kLinearKernels>, cpu::PackLinear<cpu::avx2::kLinearKernels>,
+       cpu::PackLinear<cpu::scalar::kLinearKernels>});
+  return kCandidates;
+}
+
+}  // namespace flashinfer

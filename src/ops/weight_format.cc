@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of weight formats.
+#include <array>
+#include <vector>
+
+#include "core/check.h"
+#include "core/text.h"
+#include "ops/linear.h"
+
+namespace flashinfer {
+namespace {
+
+struct FormatRow {
+  WeightFormat format;
+  std::string_view name;
+  int64_t block_size;
+  int64_t block_bytes;
+};
+
+constexpr std::array<FormatRow, 8> kFormats{{
+    {WeightFormat::kF32, "f32", 1, 4},
+    {WeightFormat::kF16, "f16", 1, 2},
+    {WeightFormat::kBF16, "bf16", 1, 2},
+    {WeightFormat::kQ4_0, "q4_0", 32, 18},
+    {WeightFormat::kQ4_1, "q4_1", 32, 20},
+    {WeightFormat::kQ8_0, "q8_0", 32, 34},
+    {WeightFormat::kQ4_K, "q4_k", 256, 144},
+    {WeightFormat::kQ6_K, "q6_k", 256, 210},
+}};
+
+constexpr bool TableFollowsEnum() {
+  for (size_t i = 0; i < kFormats.size(); ++i) {
+    if (kFormats[i].format != static_cast<WeightFormat>(i)) return false;
+  }
+  return true;
+}
+static_assert(TableFollowsEnum());
+
+const FormatRow& RowOf(WeightFormat format) { return kFormats[static_cast<size_t>(format)]; }
+
+}  // namespace
+
+std::string_view Name(WeightFormat format) { return RowOf(format).name; }
+int64_t BlockSize(WeightFormat format) { return RowOf(format).block_size; }
+int64_t BlockBytes(WeightFormat format) { return RowOf(format).block_bytes; }
+
+std::string ValueText(WeightFormat value) { return std::string(Name(value)); }
+
+void ParseValue(std::string_view field, std::string_view text, WeightFormat& value) {
+  std::vector<std::string> names;
+  for (const FormatRow& row : kFormats) {
+    if (row.name == text) {
+      value = row.format;
+      return;
+    }
+    names.emplace_back(row.name);
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("{}: '{}' is not one of {}", field, text, Join(names)));
+}
+
+}  // namespace flashinfer
