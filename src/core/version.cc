@@ -2,14 +2,16 @@
 // The version that the library was built as.
 #include "flashinfer/version.h"
 
-#define FLASHINFER_STRING_OF(x) #x
-#define FLASHINFER_STRING(x) FLASHINFER_STRING_OF(x)
+#include <fmt/format.h>
+
+#include <string>
 
 namespace flashinfer {
 
 const char* Version() {
-  return FLASHINFER_STRING(FLASHINFER_VERSION_MAJOR) "." FLASHINFER_STRING(
-      FLASHINFER_VERSION_MINOR) "." FLASHINFER_STRING(FLASHINFER_VERSION_PATCH);
+  static const std::string version = fmt::format(
+      "{}.{}.{}", FLASHINFER_VERSION_MAJOR, FLASHINFER_VERSION_MINOR, FLASHINFER_VERSION_PATCH);
+  return version.c_str();
 }
 
 }  // namespace flashinfer
