@@ -13,7 +13,7 @@ namespace flashinfer {
 /// 2020), computed in float32.
 ///
 ///   x    [num_tokens, 2 * size]  f32, f16, bf16
-///   out  [num_tokens, size]      the dtype of x
+///   out  [num_tokens, size]      the dtype of x; may be the first half of x itself
 FLASHINFER_API void SiluAndMul(const TensorView& x, const TensorView& out,
                                Backend backend = Backend(), Stream stream = {});
 

@@ -5,8 +5,10 @@
 #include <array>
 #include <string>
 
+#include "ops/activation.h"
 #include "ops/linear.h"
 #include "ops/rmsnorm.h"
+#include "ops/rope.h"
 
 namespace flashinfer {
 namespace {
@@ -29,10 +31,17 @@ constexpr std::array<std::string_view, 5> kRmsNorm{
 constexpr std::array<std::string_view, 8> kLinear{"format=f32",  "format=f16",  "format=bf16",
                                                   "format=q4_0", "format=q4_1", "format=q8_0",
                                                   "format=q4_k", "format=q6_k"};
+constexpr std::array<std::string_view, 6> kRope{
+    "dtype=f32 interleaved=0", "dtype=f32 interleaved=1",  "dtype=f16 interleaved=0",
+    "dtype=f16 interleaved=1", "dtype=bf16 interleaved=0", "dtype=bf16 interleaved=1"};
+
+constexpr std::array<std::string_view, 3> kFloatTypes{"dtype=f32", "dtype=f16", "dtype=bf16"};
 
 constexpr OpRow kTable[] = {
     Row<LinearOp>(kLinear),
     Row<RmsNormOp>(kRmsNorm),
+    Row<RopeOp>(kRope),
+    Row<SiluAndMulOp>(kFloatTypes),
 };
 
 }  // namespace

@@ -39,6 +39,8 @@ inline __m256i FirstLanes(int n) {
 inline F32 SelectFirst(int n, F32 x, F32 y) {
   return {_mm256_blendv_ps(y.v, x.v, _mm256_castsi256_ps(FirstLanes(n)))};
 }
+/// Lanes 2i and 2i + 1 swapped.
+inline F32 SwapPairs(F32 a) { return {_mm256_permute_ps(a.v, 0xB1)}; }
 /// a * 2^n for whole n in -127 … 128.
 inline F32 ScaleByPowerOfTwo(F32 a, F32 n) {
   // Two halves, so that 2^128 overflows to infinity and neither factor does.

@@ -35,6 +35,8 @@ inline F32 SelectNan(F32 a, F32 y) {
 inline F32 SelectFirst(int n, F32 x, F32 y) {
   return {_mm512_mask_blend_ps(static_cast<__mmask16>((1u << n) - 1), y.v, x.v)};
 }
+/// Lanes 2i and 2i + 1 swapped.
+inline F32 SwapPairs(F32 a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
 /// a * 2^n for whole n.
 inline F32 ScaleByPowerOfTwo(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 inline float Sum(F32 a) { return _mm512_reduce_add_ps(a.v); }

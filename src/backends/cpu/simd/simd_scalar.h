@@ -64,6 +64,10 @@ inline F32 SelectNan(F32 a, F32 y) {
 inline F32 SelectFirst(int n, F32 x, F32 y) {
   return Map([&](int i) { return i < n ? x.v[i] : y.v[i]; });
 }
+/// Lanes 2i and 2i + 1 swapped.
+inline F32 SwapPairs(F32 a) {
+  return Map([&](int i) { return a.v[i ^ 1]; });
+}
 /// a * 2^n for whole n in -127 … 128.
 inline F32 ScaleByPowerOfTwo(F32 a, F32 n) {
   return Map([&](int i) {
