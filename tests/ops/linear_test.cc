@@ -11,7 +11,7 @@
 #include "support/candidates.h"
 #include "support/cases/linear.h"
 #include "support/compare.h"
-#include "support/gguf_dequantize.h"
+#include "support/gguf_blocks.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
