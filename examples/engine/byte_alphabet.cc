@@ -48,15 +48,8 @@ std::optional<std::string> DecodeByteAlphabet(std::string_view text) {
 
 std::string EncodeByteAlphabet(std::string_view bytes) {
   std::string text;
-  for (const char byte : bytes) {
-    const int16_t code_point = kAlphabet.code_points[static_cast<unsigned char>(byte)];
-    if (code_point < 0x80) {
-      text.push_back(static_cast<char>(code_point));
-    } else {
-      text.push_back(static_cast<char>(0xC0 | code_point >> 6));
-      text.push_back(static_cast<char>(0x80 | (code_point & 0x3F)));
-    }
-  }
+  for (const char byte : bytes)
+    AppendUtf8(kAlphabet.code_points[static_cast<unsigned char>(byte)], text);
   return text;
 }
 

@@ -23,7 +23,7 @@ struct ChatInput {
   bool add_generation_prompt = true;
 };
 
-/// A parsed template. Supported: text, `{{ }}`, `{# #}`, `{% for if set break continue raw %}` with
+/// A parsed template. Supported: text, `{{ }}`, `{# #}`, `{% for if set break continue %}` with
 /// whitespace control, expressions over strings, integers, lists, dicts and `namespace`, the
 /// usual tests, filters and string methods, `raise_exception`. trim_blocks and lstrip_blocks are
 /// on, as where such templates are made.

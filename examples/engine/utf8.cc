@@ -46,4 +46,18 @@ Utf8Char DecodeUtf8(std::string_view text, size_t position) {
   return {code_point, num_bytes, Utf8Form::kValid};
 }
 
+void AppendUtf8(int32_t code_point, std::string& text) {
+  const auto put_tail = [&](int shift) {
+    text.push_back(static_cast<char>(0x80 | (code_point >> shift & 0x3F)));
+  };
+  if (code_point < 0x80) {
+    text.push_back(static_cast<char>(code_point));
+    return;
+  }
+  const int num_tail = code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+  const int lead = num_tail == 1 ? 0xC0 : num_tail == 2 ? 0xE0 : 0xF0;
+  text.push_back(static_cast<char>(lead | code_point >> (6 * num_tail)));
+  for (int i = num_tail - 1; i >= 0; --i) put_tail(6 * i);
+}
+
 }  // namespace flashinfer::engine

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace flashinfer::engine {
@@ -23,5 +24,8 @@ struct Utf8Char {
 /// The character at `position`, which must be within `text`. As Unicode's table 3-7: overlong
 /// forms, surrogates and values above U+10FFFF are invalid.
 Utf8Char DecodeUtf8(std::string_view text, size_t position);
+
+/// Appends the form of `code_point`, which must be a character.
+void AppendUtf8(int32_t code_point, std::string& text);
 
 }  // namespace flashinfer::engine
