@@ -76,7 +76,7 @@ class CpuLinear final : public PackedLinear {
   void Run(const LinearParams& params) const override {
     if (params.num_tokens == 0) return;
     const int64_t block_tokens =
-        std::clamp<int64_t>(kTokenBlockElements / cols_, 16, params.num_tokens);
+        std::min(params.num_tokens, std::max<int64_t>(16, kTokenBlockElements / cols_));
     for (int64_t begin = 0; begin < params.num_tokens; begin += block_tokens) {
       RunBlock(params, begin, std::min(begin + block_tokens, params.num_tokens));
     }
