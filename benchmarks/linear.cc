@@ -8,7 +8,7 @@
 #include "dispatch/choose.h"
 #include "harness.h"
 #include "support/cases/linear.h"
-#include "support/gguf_dequantize.h"
+#include "support/gguf_blocks.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::bench {
