@@ -53,6 +53,8 @@ class FLASHINFER_API Workspace {
   void Freeze();
   bool is_frozen() const;
   size_t capacity_bytes() const;
+  /// What Reserve() can give at most: the capacity when borrowed or frozen, else no limit.
+  size_t max_bytes() const;
   Device device() const;
 
  private:

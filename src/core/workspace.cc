@@ -2,6 +2,7 @@
 // Growable and borrowed workspaces, and the allocators behind them.
 #include <array>
 #include <cstdlib>
+#include <limits>
 #include <mutex>
 
 #include "core/check.h"
@@ -111,6 +112,10 @@ void* Workspace::Reserve(size_t bytes) {
 void Workspace::Freeze() { impl_->is_frozen = true; }
 bool Workspace::is_frozen() const { return impl_->is_frozen; }
 size_t Workspace::capacity_bytes() const { return impl_->bytes; }
+size_t Workspace::max_bytes() const {
+  const bool is_fixed = impl_->is_borrowed || impl_->is_frozen;
+  return is_fixed ? impl_->bytes : std::numeric_limits<size_t>::max();
+}
 Device Workspace::device() const { return impl_->device; }
 
 }  // namespace flashinfer

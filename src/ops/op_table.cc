@@ -6,6 +6,8 @@
 #include <string>
 
 #include "ops/activation.h"
+#include "ops/batch_decode.h"
+#include "ops/batch_prefill.h"
 #include "ops/linear.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
@@ -37,7 +39,14 @@ constexpr std::array<std::string_view, 6> kRope{
 
 constexpr std::array<std::string_view, 3> kFloatTypes{"dtype=f32", "dtype=f16", "dtype=bf16"};
 
+constexpr std::array<std::string_view, 5> kAttention{
+    "dtype_q=f32 dtype_kv=f32 dtype_out=f32", "dtype_q=f16 dtype_kv=f16 dtype_out=f16",
+    "dtype_q=bf16 dtype_kv=bf16 dtype_out=bf16", "dtype_q=f32 dtype_kv=f16 dtype_out=f32",
+    "dtype_q=bf16 dtype_kv=f16 dtype_out=bf16 head_dim_qk=192 head_dim_vo=128"};
+
 constexpr OpRow kTable[] = {
+    Row<BatchDecodeOp>(kAttention),
+    Row<BatchPrefillOp>(kAttention),
     Row<LinearOp>(kLinear),
     Row<RmsNormOp>(kRmsNorm),
     Row<RopeOp>(kRope),

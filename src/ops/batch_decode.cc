@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch decode: check, choose and plan; then run.
+#include "ops/batch_decode.h"
+
+#include "backends/cpu/attention.h"
+#include "core/check.h"
+#include "core/log.h"
+#include "dispatch/choose.h"
+#include "flashinfer/attention/decode.h"
+
+namespace flashinfer {
+namespace {
+
+AttentionProblem ToAttention(const BatchDecodeProblem& p) {
+  return {p.dtype_q,     p.dtype_kv,    p.dtype_out, p.num_qo_heads, p.num_kv_heads,
+          p.head_dim_qk, p.head_dim_vo, p.page_size, false,          p.sm_scale};
+}
+
+}  // namespace
+
+struct BatchDecode::Impl {
+  explicit Impl(Workspace& w) : workspace(w) {}
+  Workspace& workspace;
+  AttentionProblem problem;
+  AttentionLengths lengths;
+  AttentionFactory factory = nullptr;
+  std::unique_ptr<AttentionExecutor> executor;
+};
+
+BatchDecode::BatchDecode(Workspace& workspace) : impl_(std::make_unique<Impl>(workspace)) {}
+BatchDecode::BatchDecode(BatchDecode&&) noexcept = default;
+BatchDecode& BatchDecode::operator=(BatchDecode&&) noexcept = default;
+BatchDecode::~BatchDecode() = default;
+
+size_t BatchDecode::WorkspaceBytes(const BatchDecodeProblem& problem, int64_t max_requests) {
+  const AttentionProblem p = ToAttention(problem);
+  CheckAttentionProblem(p);
+  return cpu::AttentionWorkspaceBytes(p, max_requests);
+}
+
+void BatchDecode::Plan(const BatchDecodeProblem& problem, const PageTable& pages, Backend backend,
+                       Stream) {
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall("batch_decode.plan", {{"indptr", pages.indptr},
+                                  {"indices", pages.indices},
+                                  {"last_page_len", pages.last_page_len}});
+  }
+  Impl& impl = *impl_;
+  const AttentionProblem p = ToAttention(problem);
+  CheckAttentionProblem(p);
+  const AttentionFactory factory = Choose<BatchDecodeOp>(p, backend);
+  AttentionLengths lengths = std::move(impl.lengths);
+  try {
+    ReadPageTable(pages, p.page_size, lengths);
+    ReadQueryLengths(TensorView(), lengths);
+    if (impl.executor == nullptr || impl.factory != factory) {
+      impl.executor = factory();
+      impl.factory = factory;
+    }
+    impl.executor->Plan(p, lengths, impl.workspace);
+  } catch (...) {
+    impl.executor.reset();  // half a plan must not run
+    throw;
+  }
+  impl.problem = p;
+  impl.lengths = std::move(lengths);
+}
+
+void BatchDecode::Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
+                      const TensorView& lse, Stream) const {
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall("batch_decode.run",
+            {{"q", q}, {"cache.k", cache.k}, {"cache.v", cache.v}, {"out", out}, {"lse", lse}});
+  }
+  const Impl& impl = *impl_;
+  FLASHINFER_CHECK(impl.executor != nullptr, "Run() was called before a successful Plan()");
+  const AttentionTensors tensors{q, cache, out, lse};
+  CheckAttentionTensors(impl.problem, impl.lengths, tensors);
+  impl.executor->Run(tensors);
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("batch_decode.run", {{"out", out}, {"lse", lse}});
+}
+
+Explanation Explain(const BatchDecodeProblem& problem) {
+  return ExplainOp<BatchDecodeOp>(ToAttention(problem), EffectiveBackend(Backend()));
+}
+
+}  // namespace flashinfer

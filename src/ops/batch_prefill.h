@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch prefill as the dispatcher sees it.
+#pragma once
+
+#include <span>
+
+#include "ops/attention.h"
+
+namespace flashinfer {
+
+struct BatchPrefillOp {
+  static constexpr std::string_view kName = "batch_prefill";
+  using Problem = AttentionProblem;
+  using Entry = AttentionFactory;
+  static std::span<const Candidate<Problem, Entry>> Candidates();
+};
+
+}  // namespace flashinfer

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch decode: every candidate over the shared cases, and what once went wrong elsewhere.
+#include "ops/batch_decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "flashinfer/attention/decode.h"
+#include "support/attention_compare.h"
+#include "support/cases/attention.h"
+
+namespace flashinfer::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+BatchDecodeProblem ToPublic(const AttentionProblem& p) {
+  return {p.dtype_q,     p.dtype_kv,    p.dtype_out, p.num_qo_heads, p.num_kv_heads,
+          p.head_dim_qk, p.head_dim_vo, p.page_size, p.sm_scale};
+}
+
+void Decode(const AttentionCase& c, const AttentionInputs& in, Workspace& workspace,
+            std::string_view backend = "auto") {
+  BatchDecode decode(workspace);
+  decode.Plan(ToPublic(c.problem), in.pages(), Backend(backend));
+  decode.Run(in.q, in.cache(), in.out, in.lse);
+}
+
+class BatchDecodeCaseTest : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(BatchDecodeCaseTest, EveryCandidateMatchesTheOracle) {
+  const AttentionCase& c = GetParam();
+  Workspace workspace;
+  AttentionResult expected;
+  for (const std::string& candidate : AcceptingCandidates<BatchDecodeOp>(c.problem)) {
+    SCOPED_TRACE(CaseText(candidate, c));
+    const AttentionInputs in(c, 21);
+    if (expected.out.empty()) expected = AttentionOracle(c, in);
+    Decode(c, in, workspace, candidate);
+    ExpectMatches(c, in, expected);
+    // Again with the same plan limits: the same bits.
+    const AttentionInputs again(c, 21);
+    Decode(c, again, workspace, candidate);
+    EXPECT_EQ(in.out.bytes(), again.out.bytes());
+    EXPECT_EQ(in.lse.bytes(), again.lse.bytes());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, BatchDecodeCaseTest, ::testing::ValuesIn(DecodeCases()));
+
+AttentionCase OneRequest(DType dtype, int32_t kv_len) {
+  return {AttentionOf(dtype, dtype, dtype, 1, 1, 128, 128, 16), {1}, {kv_len}};
+}
+
+TEST(BatchDecode, VeryNegativeFiniteLogits) {
+  const AttentionCase c = OneRequest(DType::kBF16, 1);
+  AttentionInputs in(c, 22);
+  in.q.Fill(64);
+  for (int64_t d = 0; d < 128; ++d) {
+    in.SetKey(0, 0, 0, d, -64);
+    in.SetValue(0, 0, 0, d, 1);
+  }
+  Workspace workspace;
+  Decode(c, in, workspace);
+  for (double x : in.out.Values()) EXPECT_EQ(x, 1.0);
+  EXPECT_NEAR(in.lse.At({0, 0}), -66855.859, 0.05);
+}
+
+TEST(BatchDecode, OneLargerScoreAmongVeryNegativeOnes) {
+  for (double score : {-4e4, -1e5, -6e5}) {
+    const AttentionCase c = OneRequest(DType::kF32, 64);
+    AttentionInputs in(c, 23);
+    in.q.Fill(0);
+    in.q.Set({0, 0, 0}, std::sqrt(128.0));
+    for (int64_t t = 0; t < 64; ++t) in.SetKey(0, t, 0, 0, t == 0 ? score + 5000 : score);
+    const AttentionResult expected = AttentionOracle(c, in);
+    Workspace workspace;
+    Decode(c, in, workspace);
+    EXPECT_TRUE(AllNear(in.out, expected.out, {1e-5, 5e-3}));
+  }
+}
+
+TEST(BatchDecode, LseIsBase2) {
+  const AttentionCase c = OneRequest(DType::kF16, 4);
+  AttentionInputs in(c, 24);
+  for (int64_t t = 0; t < 4; ++t) {
+    for (int64_t d = 0; d < 128; ++d) in.SetKey(0, t, 0, d, 0);
+  }
+  Workspace workspace;
+  Decode(c, in, workspace);
+  EXPECT_EQ(in.lse.At({0, 0}), 2.0);
+}
+
+TEST(BatchDecode, RequestsThatShareAPageAgree) {
+  // Page size 2, one page of one token each, the same keys: the second must not be zero.
+  const AttentionCase c{
+      AttentionOf(DType::kF16, DType::kF16, DType::kF16, 32, 8, 64, 64, 2), {1, 1}, {1, 1}};
+  AttentionInputs in(c, 25);
+  in.indices[1] = in.indices[0];
+  for (int64_t h = 0; h < 32; ++h) {
+    for (int64_t d = 0; d < 64; ++d) in.q.Set({1, h, d}, in.q.At({0, h, d}));
+  }
+  Workspace workspace;
+  Decode(c, in, workspace);
+  for (int64_t h = 0; h < 32; ++h) {
+    for (int64_t d = 0; d < 64; ++d) {
+      EXPECT_EQ(in.out.At({0, h, d}), in.out.At({1, h, d}));
+      EXPECT_EQ(in.out.At({0, h, d}), in.Value(0, 0, h / 4, d));
+    }
+  }
+}
+
+TEST(BatchDecode, PaddedRowsOfZeroLengthStayZero) {
+  const AttentionProblem p =
+      AttentionOf(DType::kBF16, DType::kBF16, DType::kBF16, 8, 1, 128, 128, 16);
+  const AttentionCase padded{p, std::vector<int32_t>(8, 1), {5, 70, 300, 16, 1, 0, 0, 0}};
+  const AttentionCase live{p, std::vector<int32_t>(5, 1), {5, 70, 300, 16, 1}};
+  AttentionInputs in(padded, 26);
+  for (int64_t b = 5; b < 8; ++b) {
+    for (int64_t h = 0; h < 8; ++h) {
+      for (int64_t d = 0; d < 128; ++d) in.q.Set({b, h, d}, std::nan(""));
+    }
+  }
+  Workspace workspace;
+  Decode(padded, in, workspace);
+  const AttentionResult expected = AttentionOracle(live, in);
+  for (int64_t b = 0; b < 8; ++b) {
+    for (int64_t h = 0; h < 8; ++h) {
+      if (b >= 5) {
+        EXPECT_EQ(in.lse.At({b, h}), -kInf);
+      }
+      for (int64_t d = 0; d < 128; ++d) {
+        const double x = in.out.At({b, h, d});
+        if (b >= 5) {
+          EXPECT_EQ(x, 0.0);
+        } else {
+          const size_t at = static_cast<size_t>((b * 8 + h) * 128 + d);
+          EXPECT_TRUE(Near(x, expected.out[at], ToleranceOf(DType::kBF16)));
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchDecode, ManyRequests) {
+  constexpr int64_t kRequests = 200000;
+  const AttentionProblem p = AttentionOf(DType::kF16, DType::kF16, DType::kF16, 8, 1, 16, 16, 1);
+  std::vector<int32_t> indptr(kRequests + 1);
+  for (size_t i = 0; i < indptr.size(); ++i) indptr[i] = static_cast<int32_t>(i);
+  const std::vector<int32_t> indices(indptr.begin(), indptr.end() - 1);
+  const std::vector<int32_t> last(kRequests, 1);
+  HostTensor q(DType::kF16, {kRequests, 8, 16});
+  HostTensor out(DType::kF16, {kRequests, 8, 16});
+  HostTensor k(DType::kF16, {kRequests, 1, 1, 16});
+  HostTensor v(DType::kF16, {kRequests, 1, 1, 16});
+  q.Fill(1);
+  k.Fill(1);
+  for (int64_t b = 0; b < kRequests; ++b) {
+    for (int64_t d = 0; d < 16; ++d) v.Set({b, 0, 0, d}, static_cast<double>(b % 1024));
+  }
+  const auto view = [](const std::vector<int32_t>& x) {
+    return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
+  };
+  Workspace workspace;
+  BatchDecode decode(workspace);
+  decode.Plan(ToPublic(p), {view(indptr), view(indices), view(last)});
+  decode.Run(q, {k, v}, out);
+  for (int64_t b = 0; b < kRequests; ++b) {
+    ASSERT_EQ(out.At({b, 7, 15}), static_cast<double>(b % 1024)) << b;
+  }
+}
+
+TEST(BatchDecode, ASmallWorkspaceMeansFewerSplitsAndTheSameAnswer) {
+  const AttentionCase c{
+      AttentionOf(DType::kF32, DType::kF16, DType::kF32, 9, 3, 64, 64, 16), {1}, {4000}};
+  const AttentionInputs in(c, 27);
+  const AttentionResult expected = AttentionOracle(c, in);
+  const size_t full = BatchDecode::WorkspaceBytes(ToPublic(c.problem), 1);
+  bool was_refused = false;
+  for (size_t bytes : {full, full / 4 * 3, full / 2, full / 4, size_t{64}}) {
+    std::vector<char> memory(bytes + 64);
+    char* aligned = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
+    Workspace workspace = Workspace::Borrow(aligned, bytes);
+    try {
+      Decode(c, in, workspace);
+      EXPECT_TRUE(AllNear(in.out, expected.out, ToleranceOf(DType::kF32, 512)));
+    } catch (const Error& error) {
+      was_refused = true;
+      EXPECT_THAT(error.what(), HasSubstr("bytes are needed"));
+      EXPECT_LT(bytes, full);
+    }
+  }
+  EXPECT_TRUE(was_refused);  // 64 bytes do not even hold one thread's tile
+}
+
+TEST(BatchDecode, ErrorsNameArgumentValueAndWhatIsAccepted) {
+  const AttentionCase c{
+      AttentionOf(DType::kF16, DType::kF16, DType::kF16, 4, 2, 64, 64, 16), {1, 1}, {20, 5}};
+  AttentionInputs in(c, 28);
+  Workspace workspace;
+  BatchDecode decode(workspace);
+  EXPECT_THAT([&] { decode.Run(in.q, in.cache(), in.out); },
+              ThrowsMessage<Error>(HasSubstr("before a successful Plan()")));
+  const auto plan = [&](auto change) {
+    return [&, change] {
+      BatchDecodeProblem p = ToPublic(c.problem);
+      change(p);
+      decode.Plan(p, in.pages());
+    };
+  };
+  EXPECT_THAT(plan([](auto& p) { p.num_qo_heads = 5; }),
+              ThrowsMessage<Error>("num_qo_heads: is 5, expected a multiple of num_kv_heads, 2"));
+  EXPECT_THAT(plan([](auto& p) { p.head_dim_qk = 63; }),
+              ThrowsMessage<Error>("head_dim_qk: is 63, accepted: multiples of 8 up to 512"));
+  EXPECT_THAT(plan([](auto& p) { p.dtype_kv = DType::kI32; }),
+              ThrowsMessage<Error>(HasSubstr("dtype_kv must be f32, f16 or bf16")));
+  for (int32_t wrong : {0, 17}) {
+    const int32_t right = in.last_page_len[1];
+    in.last_page_len[1] = wrong;
+    EXPECT_THAT(plan([](auto&) {}),
+                ThrowsMessage<Error>(
+                    fmt::format("last_page_len[1]: is {}, accepted: 1 to page_size, 16", wrong)));
+    in.last_page_len[1] = right;
+  }
+  decode.Plan(ToPublic(c.problem), in.pages());
+  HostTensor wrong_q(DType::kF16, {2, 4, 32});
+  EXPECT_THAT([&] { decode.Run(wrong_q, in.cache(), in.out); },
+              ThrowsMessage<Error>("q: shape is [2, 4, 32], expected [2, 4, 64]"));
+  in.indices[0] = 1000000;
+  EXPECT_THAT([&] { decode.Run(in.q, in.cache(), in.out); },
+              ThrowsMessage<Error>(HasSubstr("indices[0]: is 1000000, the cache has pages 0 to")));
+}
+
+}  // namespace
+}  // namespace flashinfer::test
