@@ -9,6 +9,8 @@
 #include "ops/batch_decode.h"
 #include "ops/batch_prefill.h"
 #include "ops/linear.h"
+#include "ops/merge_state.h"
+#include "ops/page_append.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
 
@@ -44,7 +46,13 @@ constexpr std::array<std::string_view, 5> kAttention{
     "dtype_q=bf16 dtype_kv=bf16 dtype_out=bf16", "dtype_q=f32 dtype_kv=f16 dtype_out=f32",
     "dtype_q=bf16 dtype_kv=f16 dtype_out=bf16 head_dim_qk=192 head_dim_vo=128"};
 
+constexpr std::array<std::string_view, 4> kPageAppend{
+    "dtype=f32 dtype_kv=f32", "dtype=f16 dtype_kv=f16", "dtype=bf16 dtype_kv=bf16",
+    "dtype=f32 dtype_kv=f16"};
+
 constexpr OpRow kTable[] = {
+    Row<PageAppendOp>(kPageAppend),
+    Row<MergeStateOp>(kFloatTypes),
     Row<BatchDecodeOp>(kAttention),
     Row<BatchPrefillOp>(kAttention),
     Row<LinearOp>(kLinear),

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Merging attention states: check, choose, run.
+#include "ops/merge_state.h"
+
+#include "core/check.h"
+#include "core/log.h"
+#include "dispatch/choose.h"
+
+namespace flashinfer {
+namespace {
+
+StateRows CheckState(std::string_view v_name, const TensorView& v, std::string_view s_name,
+                     const TensorView& s, const TensorView& first) {
+  CheckTensor(v_name, v).On(first.device()).Is(first.dtype()).Shape(first.shape()).LastDimDense();
+  CheckTensor(s_name, s).On(first.device()).Is(DType::kF32).Shape({first.shape(0), first.shape(1)});
+  return {v.data(), s.data_as<float>(), v.stride(0), v.stride(1), s.stride(0), s.stride(1)};
+}
+
+}  // namespace
+
+void MergeState(const TensorView& v_a, const TensorView& s_a, const TensorView& v_b,
+                const TensorView& s_b, const TensorView& v_merged, const TensorView& s_merged,
+                Backend backend, Stream) {
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall("merge_state", {{"v_a", v_a},
+                            {"s_a", s_a},
+                            {"v_b", v_b},
+                            {"s_b", s_b},
+                            {"v_merged", v_merged},
+                            {"s_merged", s_merged}});
+  }
+  CheckTensor("v_a", v_a).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(3);
+  const StateRows a = CheckState("v_a", v_a, "s_a", s_a, v_a);
+  const StateRows b = CheckState("v_b", v_b, "s_b", s_b, v_a);
+  const StateRows merged = CheckState("v_merged", v_merged, "s_merged", s_merged, v_a);
+  CheckTensor("v_merged", v_merged).NoOverlap();
+  CheckTensor("s_merged", s_merged).NoOverlap();
+  const auto& run = Choose<MergeStateOp>({v_a.dtype()}, backend);
+  run({a, b, merged, v_a.shape(0), v_a.shape(1), v_a.shape(2), v_a.dtype()});
+  if (LogLevel() >= 5) [[unlikely]] {
+    LogReturn("merge_state", {{"v_merged", v_merged}, {"s_merged", s_merged}});
+  }
+}
+
+}  // namespace flashinfer

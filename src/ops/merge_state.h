@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Merging attention states as the dispatcher sees it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/field_list.h"
+#include "dispatch/candidate.h"
+#include "flashinfer/attention/cascade.h"
+
+namespace flashinfer {
+
+struct MergeStateProblem {
+  DType dtype = DType::kBF16;
+};
+
+template <FieldsOf<MergeStateProblem> Self, class Visit>
+void ForEachField(Self& self, Visit&& visit) {
+  FLASHINFER_NAMED(dtype)
+}
+
+/// A state's values [num_tokens, num_heads, head_dim] and scores [num_tokens, num_heads].
+struct StateRows {
+  void* v;
+  float* s;
+  int64_t v_stride_token;
+  int64_t v_stride_head;
+  int64_t s_stride_token;
+  int64_t s_stride_head;
+};
+
+struct MergeStateParams {
+  StateRows a;
+  StateRows b;
+  StateRows merged;
+  int64_t num_tokens;
+  int64_t num_heads;
+  int64_t head_dim;
+  DType dtype;
+};
+
+struct MergeStateOp {
+  static constexpr std::string_view kName = "merge_state";
+  using Problem = MergeStateProblem;
+  using Entry = void (*)(const MergeStateParams&);
+  static std::span<const Candidate<Problem, Entry>> Candidates();
+};
+
+}  // namespace flashinfer
