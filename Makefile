@@ -4,6 +4,7 @@ SHELL := /bin/sh
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTHON := .venv/bin/python
 CLI := build/release/bin/flashinfer
+FLASHINFER ?= $(CLI)
 MODELS := $${XDG_CACHE_HOME:-$$HOME/.cache}/flashinfer/models
 PROMPT ?= Explain what a GPU kernel is in one sentence.
 .DEFAULT_GOAL := help
@@ -56,7 +57,7 @@ lint:
 	@tools/format.sh --check
 	@python3 tools/include_check.py
 	@python3 tools/file_check.py
-	@python3 tools/update_readme.py --check
+	@python3 tools/update_readme.py --check --flashinfer "$(FLASHINFER)"
 
 clean:
 	@rm -rf build

@@ -17,6 +17,9 @@ function(flashinfer_simd_sources target)
     target_compile_options(${target}_${isa} PRIVATE -O3 -fno-math-errno
       # GCC 12 calls its own intrinsics' undefined vectors uninitialised.
       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-uninitialized>)
+    if(FLASHINFER_SANITIZE)  # of the host logic; kernels would take minutes a file to compile
+      target_compile_options(${target}_${isa} PRIVATE -fno-sanitize=all)
+    endif()
     target_compile_definitions(${target}_${isa} PRIVATE FLASHINFER_ISA=${isa})
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
       target_compile_options(${target}_${isa} PRIVATE ${flags_${isa}})
