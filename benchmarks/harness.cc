@@ -107,6 +107,8 @@ Harness::Harness(std::string_view op, int argc, char** argv) : op_(op) {
       fmt::format("Benchmark of {}: median time, share of the machine's floor, peer.", op));
   std::string peers;
   int threads = 0;
+  bool print_device = false;
+  app.add_flag("--device", print_device, "Print the machine's name and end");
   app.add_flag("--list", list_, "Print the cases and end");
   app.add_option("--filter", filter_, "Only cases that contain this text");
   app.add_option("--case", single_case_, "One case, as field=value words, instead of the list");
@@ -121,6 +123,10 @@ Harness::Harness(std::string_view op, int argc, char** argv) : op_(op) {
     std::exit(app.exit(e) == 0 ? 0 : 2);
   }
   if (threads > 0) SetNumThreads(threads);
+  if (print_device) {
+    fmt::print("{}\n", DeviceName());
+    std::exit(0);
+  }
   if (!peers.empty()) ReadPeers(peers);
   if (!output_.empty() && commit_.empty()) {
     commit_ = FirstLine("git describe --always --dirty --exclude='*' 2>/dev/null");

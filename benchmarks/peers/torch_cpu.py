@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of torch on the CPU for the cases that a benchmark program lists.
+
+Reads lines of `op field=value …` on stdin, writes JSON lines {op, case, peer, peer_us}. Operators
+and cases that torch has nothing for are left out.
+"""
+import json
+import statistics
+import sys
+import time
+
+import torch
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+COLD_BYTES = 256e6
+
+
+def num_copies(*tensors):
+    total = sum(t.numel() * t.element_size() for t in tensors)
+    return max(1, min(1024, int(COLD_BYTES / total)))
+
+
+def median_us(run, seconds=0.5):
+    """As MedianUs() of harness.cc: samples of at least a millisecond, warmed up."""
+    run(0)
+    following, calls, samples = 1, 1, []
+    start = time.perf_counter()
+    while True:
+        begin = time.perf_counter()
+        for i in range(following, following + calls):
+            run(i)
+        took = time.perf_counter() - begin
+        following += calls
+        if took < 1e-3:
+            calls *= 2
+        elif time.perf_counter() - start > 0.2 * seconds:
+            samples.append(took / calls)
+        if len(samples) >= 5 and time.perf_counter() - start > 1.2 * seconds:
+            return statistics.median(samples) * 1e6
+
+
+def rmsnorm(case):
+    dtype = DTYPES[case["dtype"]]
+    size = int(case["hidden_size"])
+    x = torch.randn(int(case["num_rows"]), size).to(dtype)
+    weight = torch.randn(size).to(DTYPES[case["dtype_weight"]])
+    xs = [x.clone() for _ in range(num_copies(x, x))]
+    return lambda i: torch.nn.functional.rms_norm(xs[i % len(xs)], (size,), weight, 1e-6)
+
+
+def silu_and_mul(case):
+    gate_up = torch.randn(int(case["num_tokens"]), 2 * int(case["hidden_size"]))
+    gate_up = gate_up.to(DTYPES[case["dtype"]])
+    copies = [gate_up.clone() for _ in range(num_copies(gate_up))]
+
+    def run(i):
+        gate, up = copies[i % len(copies)].chunk(2, dim=-1)
+        return torch.nn.functional.silu(gate) * up
+    return run
+
+
+def linear(case):
+    dtype = DTYPES.get(case["format"])
+    if dtype is None:  # torch has no GGUF blocks
+        return None
+    weight = torch.randn(int(case["rows"]), int(case["cols"])).to(dtype)
+    x = torch.randn(int(case["num_tokens"]), int(case["cols"])).to(dtype)
+    weights = [weight.clone() for _ in range(num_copies(weight))]
+    return lambda i: torch.nn.functional.linear(x, weights[i % len(weights)])
+
+
+def gemm(case):
+    dtype = DTYPES[case["dtype"]]
+    m, n, k = (int(case[name]) for name in ("m", "n", "k"))
+    a, b = torch.randn(m, k).to(dtype), torch.randn(n, k).to(dtype)
+    copies = [(a.clone(), b.clone()) for _ in range(num_copies(a, b))]
+    return lambda i: copies[i % len(copies)][0] @ copies[i % len(copies)][1].T
+
+
+PEERS = {"rmsnorm": rmsnorm, "silu_and_mul": silu_and_mul, "linear": linear, "gemm": gemm}
+
+
+def main():
+    for line in sys.stdin:
+        op, _, text = line.strip().partition(" ")
+        make = PEERS.get(op)
+        run = make(dict(word.split("=") for word in text.split())) if make else None
+        if run is None:
+            continue
+        with torch.no_grad():
+            us = median_us(run)
+        print(json.dumps({"op": op, "case": text, "peer": "torch", "peer_us": us}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
