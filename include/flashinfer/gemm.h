@@ -96,12 +96,13 @@ struct GemmOptions {
   Backend backend = Backend();
 };
 
-/// out = a · bᵀ, accumulated in float32; for weights that change with every call. Weights that
-/// stay are faster through PackedWeight and Linear().
+/// out = a · bᵀ, accumulated in float32; for weights that change with every call. It packs b each
+/// time (and allocates for that): weights that stay are faster through PackedWeight and Linear().
+/// On CPUs with bf16 dot products, bf16 inputs multiply exactly and add up in float32.
 ///
-///   a    [m, k]  f32, bf16
-///   b    [n, k]  the dtype of a (a transposed view of [k, n] will do: any strides)
-///   out  [m, n]  f32 or the dtype of a
+///   a    [m, k]  f32, f16, bf16; any strides
+///   b    [n, k]  the dtype of a; any strides (a transposed view of [k, n] will do)
+///   out  [m, n]  f32 or the dtype of a; dense rows
 FLASHINFER_API void Gemm(const TensorView& a, const TensorView& b, const TensorView& out,
                          const GemmOptions& options = {}, Stream stream = {});
 

@@ -8,6 +8,7 @@
 #include "ops/activation.h"
 #include "ops/batch_decode.h"
 #include "ops/batch_prefill.h"
+#include "ops/gemm.h"
 #include "ops/linear.h"
 #include "ops/merge_state.h"
 #include "ops/page_append.h"
@@ -50,11 +51,15 @@ constexpr std::array<std::string_view, 4> kPageAppend{
     "dtype=f32 dtype_kv=f32", "dtype=f16 dtype_kv=f16", "dtype=bf16 dtype_kv=bf16",
     "dtype=f32 dtype_kv=f16"};
 
+constexpr std::array<std::string_view, 3> kGemm{
+    "dtype=f32 dtype_out=f32", "dtype=f16 dtype_out=f16", "dtype=bf16 dtype_out=bf16"};
+
 constexpr OpRow kTable[] = {
     Row<PageAppendOp>(kPageAppend),
     Row<MergeStateOp>(kFloatTypes),
     Row<BatchDecodeOp>(kAttention),
     Row<BatchPrefillOp>(kAttention),
+    Row<GemmOp>(kGemm),
     Row<LinearOp>(kLinear),
     Row<RmsNormOp>(kRmsNorm),
     Row<RopeOp>(kRope),
