@@ -14,6 +14,7 @@
 #include "ops/page_append.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
+#include "ops/sampling.h"
 
 namespace flashinfer {
 namespace {
@@ -64,6 +65,9 @@ constexpr OpRow kTable[] = {
     Row<RmsNormOp>(kRmsNorm),
     Row<RopeOp>(kRope),
     Row<SiluAndMulOp>(kFloatTypes),
+    Row<SoftmaxOp>(kFloatTypes),
+    Row<SamplingOp>(kFloatTypes),
+    Row<ArgMaxOp>(kFloatTypes),
 };
 
 }  // namespace

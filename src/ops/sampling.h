@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax, sampling and argmax as the dispatcher sees them: problems, parameters, candidates.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/field_list.h"
+#include "dispatch/candidate.h"
+#include "flashinfer/sampling.h"
+
+namespace flashinfer {
+
+/// What decides who can run one.
+struct VocabularyProblem {
+  DType dtype = DType::kF32;
+  int64_t vocab_size = 131072;
+};
+
+template <FieldsOf<VocabularyProblem> Self, class Visit>
+void ForEachField(Self& self, Visit&& visit) {
+  FLASHINFER_NAMED(dtype)
+  FLASHINFER_NAMED(vocab_size)
+}
+
+/// A PerRow<T> that has been checked: row i is `data[i * stride]`.
+template <class T>
+struct RowValues {
+  const T* data = nullptr;  // null: every row is `value`
+  int64_t stride = 0;
+  T value{};
+  T operator[](int64_t row) const { return data == nullptr ? value : data[row * stride]; }
+};
+
+/// Rows of logits or probabilities; strides count elements.
+struct VocabularyRows {
+  const void* data;
+  int64_t num_rows;
+  int64_t vocab_size;
+  int64_t stride;
+  DType dtype;
+  bool are_logits;
+};
+
+struct SoftmaxParams {
+  VocabularyRows logits;
+  float* probs;
+  int64_t probs_stride;
+  RowValues<float> temperature;
+};
+
+/// Where each row's token goes, and whether the row was a distribution (null: not wanted).
+struct TokenOutputs {
+  int32_t* tokens;
+  int64_t tokens_stride;
+  bool* valid;
+  int64_t valid_stride;
+};
+
+struct ArgMaxParams {
+  VocabularyRows logits;
+  TokenOutputs out;
+};
+
+struct SamplingParams {
+  VocabularyRows rows;
+  TokenOutputs out;
+  RowValues<float> temperature;
+  RowValues<int32_t> top_k;
+  RowValues<float> top_p;
+  RowValues<float> min_p;
+  RowValues<int64_t> seed;
+  RowValues<int64_t> offset;
+  FilterOrder filter_order;
+};
+
+struct SoftmaxOp {
+  static constexpr std::string_view kName = "softmax";
+  using Problem = VocabularyProblem;
+  using Entry = void (*)(const SoftmaxParams&);
+  static std::span<const Candidate<Problem, Entry>> Candidates();
+};
+
+struct SamplingOp {
+  static constexpr std::string_view kName = "sampling";
+  using Problem = VocabularyProblem;
+  using Entry = void (*)(const SamplingParams&);
+  static std::span<const Candidate<Problem, Entry>> Candidates();
+};
+
+struct ArgMaxOp {
+  static constexpr std::string_view kName = "argmax";
+  using Problem = VocabularyProblem;
+  using Entry = void (*)(const ArgMaxParams&);
+  static std::span<const Candidate<Problem, Entry>> Candidates();
+};
+
+}  // namespace flashinfer

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling: each draw against a sort in float64 with the same uniform, frequencies, odd rows.
+#include "flashinfer/sampling.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "core/philox.h"
+#include "ops/sampling.h"
+#include "support/candidates.h"
+#include "support/cases/sampling.h"
+#include "support/compare.h"
+#include "support/host_tensor.h"
+#include "support/token_filters.h"
+
+namespace flashinfer::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// The same row `count` times, without copies.
+TensorView Repeated(const HostTensor& row, int64_t count) {
+  return {row.view().data(), row.view().dtype(), {count, row.view().shape(1)}, {0, 1}};
+}
+
+std::vector<std::string> Candidates(DType dtype, int64_t vocab_size) {
+  return AcceptingCandidates<SamplingOp>({dtype, vocab_size});
+}
+
+/// Rows of a case: with num_distinct, multiples of a power of two, whose sums are exact.
+HostTensor MakeRows(const SamplingCase& c, std::mt19937_64& rng) {
+  HostTensor rows(c.dtype, {c.num_rows, c.vocab_size});
+  std::uniform_int_distribution<int64_t> level(1, std::max<int64_t>(1, c.num_distinct));
+  std::normal_distribution<double> normal(0, 3);
+  for (int64_t row = 0; row < c.num_rows; ++row) {
+    for (int64_t i = 0; i < c.vocab_size; ++i) {
+      double value = c.num_distinct > 0 ? static_cast<double>(level(rng)) : normal(rng);
+      if (!c.from_logits) value = c.num_distinct > 0 ? value / 1024 : std::exp(value) / 10;
+      rows.Set({row, i}, value);
+    }
+  }
+  return rows;
+}
+
+class SamplingCaseTest : public ::testing::TestWithParam<SamplingCase> {};
+
+TEST_P(SamplingCaseTest, EveryCandidateDrawsTheOraclesToken) {
+  const SamplingCase& c = GetParam();
+  std::mt19937_64 rng(9);
+  const HostTensor rows = MakeRows(c, rng);
+  const std::vector<double> values = rows.Values();
+  const FilterOptions filters{c.top_k, c.top_p, c.min_p, c.joint};
+  constexpr int64_t kSeed = 1234567890123;
+  const bool is_exact = !c.from_logits && c.num_distinct > 0;
+  std::vector<int64_t> expected;
+  std::vector<bool> close;
+  for (int64_t row = 0; row < c.num_rows; ++row) {
+    std::vector<double> keys(values.begin() + row * c.vocab_size,
+                             values.begin() + (row + 1) * c.vocab_size);
+    const auto probs = c.from_logits ? SoftmaxOracle(keys, c.temperature) : keys;
+    if (c.temperature == 0) keys = probs;
+    bool is_close = false;
+    const auto kept =
+        KeptOracle(probs, TokensInOrder(keys), filters, is_exact ? 0 : 2e-6, &is_close);
+    const double uniform = PhiloxUniform(kSeed, static_cast<uint64_t>(row), 17);
+    expected.push_back(DrawOracle(probs, kept, uniform, is_exact ? 0 : 2e-6, &is_close));
+    close.push_back(is_close);
+  }
+  for (const std::string& candidate : Candidates(c.dtype, c.vocab_size)) {
+    SCOPED_TRACE(FieldsText(candidate, c));
+    HostTensor tokens(DType::kI32, {c.num_rows});
+    HostTensor valid(DType::kBool, {c.num_rows});
+    const SamplingOptions options{
+        .temperature = c.temperature,
+        .top_k = c.top_k,
+        .top_p = c.top_p,
+        .min_p = c.min_p,
+        .filter_order = c.joint ? FilterOrder::kJoint : FilterOrder::kTopKFirst,
+        .seed = kSeed,
+        .offset = int64_t{17},
+        .backend = Backend(candidate)};
+    if (c.from_logits) {
+      SampleFromLogits(rows, tokens, options, valid);
+    } else {
+      SampleFromProbs(rows, tokens, options, valid);
+    }
+    for (int64_t row = 0; row < c.num_rows; ++row) {
+      EXPECT_EQ(valid.At({row}), 1);
+      if (!close[static_cast<size_t>(row)]) {
+        EXPECT_EQ(tokens.At({row}), expected[static_cast<size_t>(row)]) << "row " << row;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, SamplingCaseTest, ::testing::ValuesIn(SamplingCases()));
+
+/// The tokens that come up in `count` draws from a row.
+std::set<int64_t> Drawn(const HostTensor& probs, const SamplingOptions& options, int64_t count) {
+  HostTensor tokens(DType::kI32, {count});
+  SampleFromProbs(Repeated(probs, count), tokens, options);
+  std::set<int64_t> drawn;
+  for (double token : tokens.Values()) drawn.insert(static_cast<int64_t>(token));
+  return drawn;
+}
+
+TEST(Sampling, SupportIsExactlyThePrefixInOrderOnTies) {
+  HostTensor probs(DType::kF32, {1, 8});
+  probs.FillWith({0.125, 0.25, 0.0625, 0.25, 0.125, 0.0625, 0.125, 0});
+  for (const std::string& candidate : Candidates(DType::kF32, 8)) {
+    SCOPED_TRACE(candidate);
+    const Backend backend(candidate);
+    using Set = std::set<int64_t>;
+    EXPECT_EQ(Drawn(probs, {.backend = backend}, 2000), (Set{0, 1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(Drawn(probs, {.top_k = 3, .backend = backend}, 2000), (Set{0, 1, 3}));
+    EXPECT_EQ(Drawn(probs, {.top_k = 1, .backend = backend}, 2000), (Set{1}));
+    EXPECT_EQ(Drawn(probs, {.top_k = 8, .backend = backend}, 2000), (Set{0, 1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(Drawn(probs, {.top_p = 0.625f, .backend = backend}, 2000), (Set{0, 1, 3}));
+    EXPECT_EQ(Drawn(probs, {.top_p = 0.6251f, .backend = backend}, 2000), (Set{0, 1, 3, 4}));
+    EXPECT_EQ(Drawn(probs, {.top_p = 0.0f, .backend = backend}, 2000), (Set{1}));
+    EXPECT_EQ(Drawn(probs, {.min_p = 0.5f, .backend = backend}, 2000), (Set{0, 1, 3, 4, 6}));
+    EXPECT_EQ(Drawn(probs, {.min_p = 1.0f, .backend = backend}, 2000), (Set{1, 3}));
+    // Of the first four (0.75 in all), half of their mass, or half of everything.
+    const SamplingOptions first{.top_k = 4, .top_p = 0.5f, .backend = backend};
+    SamplingOptions joint = first;
+    joint.filter_order = FilterOrder::kJoint;
+    EXPECT_EQ(Drawn(probs, first, 2000), (Set{1, 3}));
+    joint.top_p = 0.75f;
+    EXPECT_EQ(Drawn(probs, joint, 2000), (Set{0, 1, 3, 4}));
+    SamplingOptions renormalised = joint;
+    renormalised.filter_order = FilterOrder::kTopKFirst;  // 0.75 · 0.75 = 0.5625
+    EXPECT_EQ(Drawn(probs, renormalised, 2000), (Set{0, 1, 3}));
+  }
+}
+
+/// Upper tail of chi-square by the Wilson-Hilferty cube root: standard normal quantile.
+double ChiSquareZ(double statistic, double degrees) {
+  const double v = 2 / (9 * degrees);
+  return (std::cbrt(statistic / degrees) - (1 - v)) / std::sqrt(v);
+}
+
+TEST(Sampling, FrequenciesPassChiSquare) {
+  constexpr int64_t kDraws = 1000000;
+  constexpr int64_t kVocab = 256;
+  std::mt19937_64 rng(21);
+  HostTensor uniform(DType::kF32, {1, kVocab});
+  uniform.Fill(1.0 / kVocab);
+  HostTensor skewed(DType::kF32, {1, kVocab});
+  skewed.FillUniform(rng, 0.001, 0.007);  // sums to about 1.02
+  HostTensor tokens(DType::kI32, {kDraws});
+  for (const HostTensor* probs : {&uniform, &skewed}) {
+    const std::vector<double> p = probs->Values();
+    const double total = std::accumulate(p.begin(), p.end(), 0.0);
+    for (int64_t seed : {0, 42}) {
+      SampleFromProbs(Repeated(*probs, kDraws), tokens, {.seed = seed});
+      std::vector<double> counts(kVocab, 0);
+      for (double token : tokens.Values()) ++counts[static_cast<size_t>(token)];
+      double statistic = 0;
+      for (size_t i = 0; i < kVocab; ++i) {
+        const double expected = p[i] / total * kDraws;
+        statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+      }
+      EXPECT_LT(ChiSquareZ(statistic, kVocab - 1), 3.72) << "p-value below 1e-4, seed " << seed;
+    }
+  }
+}
+
+TEST(Sampling, EqualProbabilitiesOfALargeVocabularyPassChiSquare) {
+  constexpr int64_t kDraws = 20000;
+  constexpr int64_t kVocab = 128256;
+  constexpr int64_t kBins = 256;  // of 501 tokens
+  HostTensor probs(DType::kF32, {1, kVocab});
+  probs.Fill(1.0 / kVocab);
+  HostTensor tokens(DType::kI32, {kDraws});
+  SampleFromProbs(Repeated(probs, kDraws), tokens, {.seed = int64_t{5}});
+  std::vector<double> counts(kBins, 0);
+  for (double token : tokens.Values()) ++counts[static_cast<size_t>(token) / (kVocab / kBins)];
+  double statistic = 0;
+  constexpr double kExpected = static_cast<double>(kDraws) / kBins;
+  for (double count : counts) statistic += (count - kExpected) * (count - kExpected) / kExpected;
+  EXPECT_LT(ChiSquareZ(statistic, kBins - 1), 3.72);
+}
+
+TEST(Sampling, RowsThatAreNoDistributionGiveAnIdInRangeAndInvalid) {
+  for (int64_t vocab_size : {32000, 128256}) {
+    HostTensor rows(DType::kF32, {6, vocab_size});
+    std::mt19937_64 rng(4);
+    rows.FillUniform(rng, 0.1, 1);
+    for (int64_t i = 0; i < vocab_size; ++i) rows.Set({1, i}, kNan);
+    rows.Set({2, vocab_size - 1}, kNan);
+    for (int64_t i = 0; i < vocab_size; ++i) rows.Set({3, i}, 0);
+    rows.Set({4, 5}, kInfinity);
+    rows.Set({5, 6}, -0.5);
+    HostTensor alone(DType::kI32, {1});
+    HostTensor tokens(DType::kI32, {6});
+    HostTensor valid(DType::kBool, {6});
+    for (const std::string& candidate : Candidates(DType::kF32, vocab_size)) {
+      const SamplingOptions options{
+          .top_k = 50, .top_p = 0.9f, .min_p = 0.1f, .backend = Backend(candidate)};
+      SampleFromProbs(rows, tokens, options, valid);
+      SampleFromProbs(rows.view().Slice(0, 1), alone, options);
+      EXPECT_EQ(tokens.At({0}), alone.At({0})) << candidate;
+      EXPECT_EQ(valid.Values(), (std::vector<double>{1, 0, 0, 0, 0, 0})) << candidate;
+      for (double token : tokens.Values()) {
+        EXPECT_GE(token, 0);
+        EXPECT_LT(token, static_cast<double>(vocab_size));
+      }
+    }
+  }
+}
+
+TEST(Sampling, LogitRowsThatAreNoDistributionGiveAnIdInRangeAndInvalid) {
+  HostTensor rows(DType::kBF16, {4, 300});
+  std::mt19937_64 rng(4);
+  rows.FillNormal(rng);
+  for (int64_t i = 0; i < 300; ++i) rows.Set({1, i}, -kInfinity);
+  rows.Set({2, 299}, kInfinity);
+  rows.Set({3, 0}, kNan);
+  for (const std::string& candidate : Candidates(DType::kBF16, 300)) {
+    HostTensor tokens(DType::kI32, {4});
+    HostTensor valid(DType::kBool, {4});
+    SampleFromLogits(rows, tokens, {.temperature = 0.7f, .backend = Backend(candidate)}, valid);
+    EXPECT_EQ(valid.Values(), (std::vector<double>{1, 0, 0, 0})) << candidate;
+    for (double token : tokens.Values()) EXPECT_TRUE(token >= 0 && token < 300) << candidate;
+  }
+}
+
+TEST(Sampling, OneHotRowsAlwaysGiveTheirToken) {
+  HostTensor probs(DType::kF32, {3, 32000});
+  probs.Fill(0);
+  for (int64_t row : {0, 1, 2}) probs.Set({row, 1}, 1);
+  HostTensor tokens(DType::kI32, {3});
+  SampleFromProbs(probs, tokens, {.top_k = 1073741824});
+  EXPECT_THAT(tokens.Values(), Each(1));
+  for (float min_p : {0.0f, 0.5f, 1.0f}) {
+    SampleFromProbs(probs, tokens, {.top_k = 7, .top_p = 1e-6f, .min_p = min_p});
+    EXPECT_THAT(tokens.Values(), Each(1)) << min_p;
+  }
+}
+
+TEST(Sampling, ZeroProbabilityIsNeverDrawnAtAnySize) {
+  for (int64_t vocab_size : {128256, 151936, 256001, 262144, 1000003}) {
+    HostTensor probs(DType::kF32, {1, vocab_size});
+    probs.Fill(0);
+    std::set<int64_t> support;
+    std::mt19937_64 rng(static_cast<uint64_t>(vocab_size));
+    for (int i = 0; i < 3; ++i) support.insert(static_cast<int64_t>(rng() % vocab_size));
+    support.insert({0, vocab_size - 1});
+    for (int64_t token : support) probs.Set({0, token}, 0.2);
+    EXPECT_EQ(Drawn(probs, {}, 80), support) << vocab_size;
+    EXPECT_EQ(Drawn(probs, {.top_k = 1000, .top_p = 0.99999f}, 80), support) << vocab_size;
+  }
+}
+
+TEST(Sampling, ParametersPerRowAreThoseOfTheRow) {
+  constexpr int64_t kRows = 5;
+  HostTensor logits(DType::kF32, {1, 500});
+  std::mt19937_64 rng(8);
+  logits.FillNormal(rng);
+  HostTensor temperature(DType::kF32, {kRows});
+  HostTensor top_k(DType::kI32, {kRows});
+  HostTensor top_p(DType::kF32, {kRows});
+  HostTensor min_p(DType::kF32, {kRows});
+  HostTensor seed(DType::kI64, {kRows});
+  HostTensor offset(DType::kI64, {kRows});
+  temperature.FillWith({1, 0, 0.5, 2, 1});
+  top_k.FillWith({0, 3, 1, 500, 1073741824});
+  top_p.FillWith({1, 1, 0.5, 0, 0.7});
+  min_p.FillWith({0, 0, 0, 0, 0.1});
+  seed.FillWith({1, 2, -3, 4, 5});
+  offset.FillWith({0, 9, 2, 3, 1000});
+  HostTensor together(DType::kI32, {kRows});
+  SampleFromLogits(Repeated(logits, kRows), together,
+                   {.temperature = temperature.view(),
+                    .top_k = top_k.view(),
+                    .top_p = top_p.view(),
+                    .min_p = min_p.view(),
+                    .seed = seed.view(),
+                    .offset = offset.view()});
+  for (int64_t row = 0; row < kRows; ++row) {
+    HostTensor alone(DType::kI32, {1});
+    SampleFromLogits(logits, alone,
+                     {.temperature = static_cast<float>(temperature.At({row})),
+                      .top_k = static_cast<int32_t>(top_k.At({row})),
+                      .top_p = static_cast<float>(top_p.At({row})),
+                      .min_p = static_cast<float>(min_p.At({row})),
+                      .seed = static_cast<int64_t>(seed.At({row})),
+                      .offset = static_cast<int64_t>(offset.At({row}))});
+    EXPECT_EQ(together.At({row}), alone.At({0})) << "row " << row;
+  }
+}
+
+TEST(Sampling, RowsDoNotDependOnTheBatch) {
+  constexpr int64_t kVocab = 128256;
+  HostTensor logits(DType::kF32, {1, kVocab});
+  std::mt19937_64 rng(12);
+  logits.FillNormal(rng, 2.0);
+  HostTensor many(DType::kI32, {40});
+  HostTensor few(DType::kI32, {3});
+  const SamplingOptions options{.top_k = 5000, .top_p = 0.8f, .seed = int64_t{77}};
+  SampleFromLogits(Repeated(logits, 40), many, options);
+  SampleFromLogits(Repeated(logits, 3), few, options);
+  for (int64_t row : {0, 1, 2}) EXPECT_EQ(many.At({row}), few.At({row}));
+}
+
+TEST(Sampling, AdvancingTheOffsetGivesFreshDraws) {
+  HostTensor probs(DType::kF32, {1, 1024});
+  probs.Fill(1.0 / 1024);
+  std::set<double> advanced;
+  std::set<double> repeated;
+  HostTensor token(DType::kI32, {1});
+  for (int64_t step = 0; step < 1000; ++step) {
+    SampleFromProbs(probs, token, {.offset = step});
+    advanced.insert(token.At({0}));
+    SampleFromProbs(probs, token, {.offset = int64_t{3}});
+    repeated.insert(token.At({0}));
+  }
+  EXPECT_GE(advanced.size(), 560u);
+  EXPECT_LE(advanced.size(), 710u);
+  EXPECT_EQ(repeated.size(), 1u);
+}
+
+TEST(Sampling, EmptyBatchesAndManyRows) {
+  HostTensor none(DType::kF32, {0, 32});
+  HostTensor no_tokens(DType::kI32, {0});
+  SampleFromProbs(none, no_tokens);
+  HostTensor probs(DType::kF32, {1, 32});
+  probs.Fill(0.5);
+  for (int64_t num_rows : {70000, 200000}) {
+    HostTensor tokens(DType::kI32, {num_rows});
+    SampleFromProbs(Repeated(probs, num_rows), tokens);
+    for (double token : tokens.Values()) ASSERT_TRUE(token >= 0 && token < 32);
+  }
+}
+
+TEST(Sampling, ErrorsNameArgumentValueAndWhatIsAccepted) {
+  HostTensor probs(DType::kF32, {2, 8});
+  probs.Fill(0.1);
+  HostTensor tokens(DType::kI32, {2});
+  HostTensor top_p(DType::kF32, {2});
+  top_p.FillWith({0.5, 1.5});
+  HostTensor seeds(DType::kI64, {3});
+  EXPECT_THAT([&] { SampleFromProbs(probs, tokens, {.temperature = 0.5f}); },
+              ThrowsMessage<Error>(HasSubstr("temperature: is given, expected 1")));
+  EXPECT_THAT([&] { SampleFromLogits(probs, tokens, {.temperature = -0.5f}); },
+              ThrowsMessage<Error>("temperature: is -0.5, accepted: 0 or more"));
+  EXPECT_THAT([&] { SampleFromProbs(probs, tokens, {.top_k = -1}); },
+              ThrowsMessage<Error>("top_k: is -1, accepted: 0 (all) or more"));
+  EXPECT_THAT([&] { SampleFromProbs(probs, tokens, {.top_p = top_p.view()}); },
+              ThrowsMessage<Error>("top_p: row 1 is 1.5, accepted: 0 to 1"));
+  EXPECT_THAT([&] { SampleFromProbs(probs, tokens, {.seed = seeds.view()}); },
+              ThrowsMessage<Error>("seed: shape is [3], expected [2]"));
+  EXPECT_THAT([&] { SampleFromProbs(probs, tokens, {.min_p = NAN}); },
+              ThrowsMessage<Error>(HasSubstr("min_p: is nan")));
+}
+
+}  // namespace
+}  // namespace flashinfer::test

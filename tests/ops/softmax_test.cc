@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax and argmax: every candidate against a float64 loop, odd rows and errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/fields.h"
+#include "flashinfer/sampling.h"
+#include "ops/sampling.h"
+#include "support/candidates.h"
+#include "support/compare.h"
+#include "support/host_tensor.h"
+#include "support/token_filters.h"
+
+namespace flashinfer::test {
+namespace {
+
+using ::testing::ThrowsMessage;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct VocabularyCase {
+  DType dtype;
+  int64_t num_rows;
+  int64_t vocab_size;
+};
+
+class VocabularyTest : public ::testing::TestWithParam<VocabularyCase> {
+ protected:
+  const VocabularyCase& c = GetParam();
+  std::mt19937_64 rng{3};
+  HostTensor logits{c.dtype, {c.num_rows, c.vocab_size}, {c.vocab_size + 3, 1}, 1};
+};
+
+std::vector<double> Row(const std::vector<double>& values, int64_t row, int64_t size) {
+  return {values.begin() + row * size, values.begin() + (row + 1) * size};
+}
+
+TEST_P(VocabularyTest, SoftmaxMatchesTheOracleWithATemperaturePerRow) {
+  logits.FillNormal(rng, 4.0);
+  HostTensor temperature(DType::kF32, {c.num_rows});
+  temperature.FillUniform(rng, 0.1, 3);
+  if (c.num_rows > 1) temperature.Set({1}, 0);
+  const std::vector<double> values = logits.Values();
+  std::vector<double> expected;
+  for (int64_t row = 0; row < c.num_rows; ++row) {
+    const auto probs = SoftmaxOracle(Row(values, row, c.vocab_size), temperature.At({row}));
+    expected.insert(expected.end(), probs.begin(), probs.end());
+  }
+  for (const std::string& candidate : AcceptingCandidates<SoftmaxOp>({c.dtype, c.vocab_size})) {
+    SCOPED_TRACE(candidate);
+    HostTensor probs(DType::kF32, {c.num_rows, c.vocab_size}, {c.vocab_size + 5, 1}, 2);
+    Softmax(logits, probs, temperature.view(), Backend(candidate));
+    // An exponent of size 100 carries 100 · 2^-24 of rounding into the relative error.
+    EXPECT_TRUE(AllNear(probs, expected, {1e-7, 2e-5}));
+  }
+}
+
+TEST_P(VocabularyTest, ArgMaxIsTheFirstLargest) {
+  logits.FillUniform(rng, -8.4, 8.4);
+  for (int64_t row = 0; row < c.num_rows; ++row) {  // whole numbers: many ties
+    for (int64_t i = 0; i < c.vocab_size; ++i) {
+      logits.Set({row, i}, std::round(logits.At({row, i})));
+    }
+  }
+  const std::vector<double> all = logits.Values();
+  for (const std::string& candidate : AcceptingCandidates<ArgMaxOp>({c.dtype, c.vocab_size})) {
+    HostTensor tokens(DType::kI32, {c.num_rows});
+    HostTensor valid(DType::kBool, {c.num_rows});
+    ArgMax(logits, tokens, valid, Backend(candidate));
+    for (int64_t row = 0; row < c.num_rows; ++row) {
+      const auto values = Row(all, row, c.vocab_size);
+      const auto expected = std::max_element(values.begin(), values.end()) - values.begin();
+      EXPECT_EQ(tokens.At({row}), expected) << candidate;
+      EXPECT_EQ(valid.At({row}), 1) << candidate;
+    }
+  }
+}
+
+std::vector<VocabularyCase> VocabularyCases() {
+  std::vector<VocabularyCase> cases;
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int64_t vocab_size : {1, 2, 15, 17, 255, 256, 257, 4099, 32768, 49152}) {
+      cases.push_back({dtype, 3, vocab_size});
+    }
+    cases.push_back({dtype, 0, 100});
+    cases.push_back({dtype, 1, 256001});
+  }
+  cases.push_back({DType::kF32, 70000, 3});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, VocabularyTest, ::testing::ValuesIn(VocabularyCases()));
+
+TEST(Softmax, RowsThatAreNoDistributionAreNanAndOthersAreNot) {
+  HostTensor logits(DType::kF32, {4, 40});
+  logits.Fill(1);
+  logits.Set({0, 3}, -kInfinity);
+  logits.Set({1, 39}, kNan);
+  logits.Set({2, 0}, kInfinity);
+  for (int64_t i = 0; i < 40; ++i) logits.Set({3, i}, -kInfinity);
+  for (const std::string& candidate : AcceptingCandidates<SoftmaxOp>({DType::kF32, 40})) {
+    HostTensor probs(DType::kF32, {4, 40});
+    Softmax(logits, probs, 0.0f, Backend(candidate));
+    for (int64_t i = 0; i < 40; ++i) {
+      EXPECT_NEAR(probs.At({0, i}), i == 3 ? 0 : 1.0 / 39, 1e-8) << candidate;
+      for (int64_t row : {1, 2, 3}) EXPECT_TRUE(std::isnan(probs.At({row, i}))) << candidate;
+    }
+  }
+}
+
+TEST(Softmax, TinyTemperaturesAreTheLargestLogit) {
+  HostTensor logits(DType::kF32, {1, 3});
+  logits.FillWith({5, -1, 4.999});
+  for (float temperature : {1e-5f, 1e-30f, 1e-45f}) {
+    HostTensor probs(DType::kF32, {1, 3});
+    Softmax(logits, probs, temperature);
+    EXPECT_EQ(probs.Values(), (std::vector<double>{1, 0, 0})) << temperature;
+  }
+}
+
+TEST(ArgMax, IgnoresNanAndSaysSo) {
+  HostTensor logits(DType::kF32, {4, 20});
+  logits.Fill(-3);
+  logits.Set({0, 4}, kNan);
+  logits.Set({0, 7}, 2);
+  for (int64_t i = 0; i < 20; ++i) logits.Set({1, i}, kNan);
+  for (int64_t i = 0; i < 20; ++i) logits.Set({2, i}, -kInfinity);
+  logits.Set({3, 19}, kInfinity);
+  for (const std::string& candidate : AcceptingCandidates<ArgMaxOp>({DType::kF32, 20})) {
+    HostTensor tokens(DType::kI32, {4});
+    HostTensor valid(DType::kBool, {4});
+    ArgMax(logits, tokens, valid, Backend(candidate));
+    EXPECT_EQ(tokens.Values(), (std::vector<double>{7, 0, 0, 19})) << candidate;
+    EXPECT_EQ(valid.Values(), (std::vector<double>{0, 0, 0, 1})) << candidate;
+  }
+}
+
+TEST(Softmax, ErrorsNameArgumentValueAndWhatIsAccepted) {
+  HostTensor logits(DType::kF32, {2, 8});
+  HostTensor empty(DType::kF32, {2, 0});
+  HostTensor probs(DType::kBF16, {2, 8});
+  HostTensor tokens(DType::kI64, {2});
+  EXPECT_THAT([&] { Softmax(logits, probs); },
+              ThrowsMessage<Error>("probs: dtype is bf16, accepted: f32"));
+  EXPECT_THAT([&] { Softmax(logits, logits, -1.0f); },
+              ThrowsMessage<Error>("temperature: is -1, accepted: 0 or more"));
+  EXPECT_THAT([&] { Softmax(empty, empty); },
+              ThrowsMessage<Error>("logits: vocab_size is 0, accepted: 1 to 2147483647"));
+  EXPECT_THAT([&] { ArgMax(logits, tokens); },
+              ThrowsMessage<Error>("tokens: dtype is i64, accepted: i32"));
+}
+
+}  // namespace
+}  // namespace flashinfer::test
