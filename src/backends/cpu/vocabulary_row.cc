@@ -28,7 +28,7 @@ VocabularyRow RowOf(const VocabularyRows& rows, int64_t index, float temperature
 
 Extremes ExtremesOf(const VocabularyRow& row, const Chunks& chunks,
                     const VocabularyKernelTable& kernels) {
-  std::array<Extremes, Chunks::kMaxChunks> parts;
+  std::array<Extremes, Chunks::kMaxChunks> parts{};
   chunks.ForEach([&](int i) {
     parts[static_cast<size_t>(i)] = kernels.extremes(row, chunks.begin(i), chunks.end(i));
   });
