@@ -2,8 +2,6 @@
 // Byte-level BPE: special tokens first, then words, then merges.
 #include "engine/bpe_tokenizer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -11,8 +9,8 @@
 #include "engine/bpe_merges.h"
 #include "engine/byte_alphabet.h"
 #include "engine/pre_tokenizer.h"
+#include "engine/read_error.h"
 #include "engine/token_names.h"
-#include "flashinfer/error.h"
 
 namespace flashinfer::engine {
 namespace {
@@ -21,12 +19,6 @@ namespace {
 constexpr auto kEndNames =
     std::to_array<std::string_view>({"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
                                      "<|endoftext|>", "<|end_of_text|>", "<end_of_turn>", "<EOT>"});
-
-template <class... Args>
-void Check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition)
-    throw Error(ErrorKind::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...));
-}
 
 bool IsControl(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUnknown || type == TokenType::kUnused;
@@ -41,15 +33,15 @@ std::string TokenBytes(std::string text, TokenType type) {
 
 void CheckVocabulary(const BpeVocabulary& vocabulary) {
   const size_t size = vocabulary.tokens.size();
-  Check(size > 0 && size <= std::numeric_limits<int32_t>::max() / 2,
-        "tokenizer.ggml.tokens: has {} tokens; 1 to 2^30 are accepted", size);
-  Check(vocabulary.types.empty() || vocabulary.types.size() == size,
-        "tokenizer.ggml.token_type: has {} types, there are {} tokens", vocabulary.types.size(),
-        size);
+  CheckInput(size > 0 && size <= std::numeric_limits<int32_t>::max() / 2,
+             "tokenizer.ggml.tokens: has {} tokens; 1 to 2^30 are accepted", size);
+  CheckInput(vocabulary.types.empty() || vocabulary.types.size() == size,
+             "tokenizer.ggml.token_type: has {} types, there are {} tokens",
+             vocabulary.types.size(), size);
   const SpecialIds& special = vocabulary.special_ids;
   const auto check_id = [&](std::string_view name, int32_t id) {
-    Check(id >= -1 && id < static_cast<int64_t>(size),
-          "tokenizer.ggml.{}: is {}, the vocabulary has {} tokens", name, id, size);
+    CheckInput(id >= -1 && id < static_cast<int64_t>(size),
+               "tokenizer.ggml.{}: is {}, the vocabulary has {} tokens", name, id, size);
   };
   check_id("bos_token_id", special.bos);
   check_id("eos_token_id", special.eos);
@@ -101,10 +93,10 @@ struct BpeTokenizer::Impl {
     for (size_t i = 0; i < rules.size(); ++i) {
       const std::string_view rule = rules[i];
       const size_t space = rule.find(' ', 1);
-      Check(space != std::string_view::npos && space + 1 < rule.size(),
-            "tokenizer.ggml.merges: entry {} is \"{}\", which is not two symbols with a space "
-            "between",
-            i, rule);
+      CheckInput(space != std::string_view::npos && space + 1 < rule.size(),
+                 "tokenizer.ggml.merges: entry {} is {}, which is not two symbols with a space "
+                 "between",
+                 i, Quoted(rule));
       const auto left = DecodeByteAlphabet(rule.substr(0, space));
       const auto right = DecodeByteAlphabet(rule.substr(space + 1));
       // A symbol that no bytes spell never comes up.
@@ -140,8 +132,8 @@ struct BpeTokenizer::Impl {
   }
 
   std::string_view BytesOf(int32_t id) const {
-    Check(id >= 0 && static_cast<size_t>(id) < token_bytes.size(),
-          "token id: is {}, the vocabulary has {} tokens", id, token_bytes.size());
+    CheckInput(id >= 0 && static_cast<size_t>(id) < token_bytes.size(),
+               "token id: is {}, the vocabulary has {} tokens", id, token_bytes.size());
     return token_bytes[id];
   }
 };
@@ -156,8 +148,8 @@ BpeTokenizer::~BpeTokenizer() = default;
 std::vector<int32_t> BpeTokenizer::Encode(std::span<const Segment> segments) const {
   std::string text;
   for (const Segment& segment : segments) text += segment.text;
-  Check(text.size() <= std::numeric_limits<int32_t>::max(),
-        "text: has {} bytes, at most 2^31 - 1 are accepted", text.size());
+  CheckInput(text.size() <= std::numeric_limits<int32_t>::max(),
+             "text: has {} bytes, at most 2^31 - 1 are accepted", text.size());
 
   std::vector<int32_t> ids;
   BpeMerges::Scratch scratch;

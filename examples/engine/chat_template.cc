@@ -2,13 +2,11 @@
 // A chat template from its source to the segments of a prompt.
 #include "engine/chat_template.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "engine/read_error.h"
 #include "engine/template_interpreter.h"
 #include "engine/template_parser.h"
-#include "flashinfer/error.h"
 
 namespace flashinfer::engine {
 namespace {
@@ -30,15 +28,18 @@ std::string NormalizeNewlines(std::string_view source) {
   return text;
 }
 
+/// One line, whatever the template quotes in it.
 Error MakeError(std::string_view source, const TemplateFailure& failure) {
   const std::string_view before = source.substr(0, failure.offset);
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
   const size_t column = before.size() - (before.rfind('\n') + 1) + 1;
-  const bool unsupported = failure.kind == ErrorKind::kUnsupported;
-  return Error(
-      failure.kind,
-      fmt::format("chat template, line {}, column {}: {}{}", line, column, failure.message,
-                  unsupported ? " is not supported; --raw does without the template" : ""));
+  std::string message = failure.message;
+  std::replace_if(
+      message.begin(), message.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  if (failure.kind == ErrorKind::kUnsupported)
+    message += " is not supported; --raw does without the template";
+  return Error(failure.kind,
+               fmt::format("chat template, line {}, column {}: {}", line, column, message));
 }
 
 TemplateVariables MakeVariables(const ChatInput& input) {
@@ -78,10 +79,9 @@ struct ChatTemplate::Impl {
 
 ChatTemplate::ChatTemplate(std::string source) : impl_(std::make_unique<Impl>()) {
   if (source.size() > kMaxSourceBytes)
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("chat template: has {} bytes, at most {} are supported; --raw does "
-                            "without the template",
-                            source.size(), kMaxSourceBytes));
+    Fail(ErrorKind::kUnsupported,
+         "chat template: has {} bytes, at most {} are supported; --raw does without the template",
+         source.size(), kMaxSourceBytes);
   impl_->source = NormalizeNewlines(source);
   try {
     impl_->block = ParseTemplate(impl_->source);

@@ -2,13 +2,11 @@
 // GGUF metadata to a vocabulary.
 #include "engine/gguf_tokenizer.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "engine/bpe_tokenizer.h"
 #include "engine/pre_tokenizer.h"
-#include "flashinfer/error.h"
+#include "engine/read_error.h"
 
 namespace flashinfer::engine {
 namespace {
@@ -16,8 +14,8 @@ namespace {
 int32_t ToInt32(const GgufFile& file, std::string_view key, int64_t value, int64_t low,
                 int64_t high) {
   if (value < low || value > high)
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("{}: {} has {}; {} to {} are accepted",
-                                                         file.name(), key, value, low, high));
+    Fail(ErrorKind::kInvalidArgument, "{}: {} has {}; {} to {} are accepted", file.name(), key,
+         value, low, high);
   return static_cast<int32_t>(value);
 }
 
@@ -45,10 +43,10 @@ std::vector<TokenType> ReadTokenTypes(const GgufFile& file) {
 std::unique_ptr<Tokenizer> ReadTokenizer(const GgufFile& file) {
   const std::string_view model = file.GetString("tokenizer.ggml.model");
   if (model != "gpt2")
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("{}: tokenizer.ggml.model is \"{}\"; supported is \"gpt2\", which is "
-                            "byte-level BPE",
-                            file.name(), model));
+    Fail(ErrorKind::kUnsupported,
+         "{}: tokenizer.ggml.model is {}; supported is 'gpt2', which is "
+         "byte-level BPE",
+         file.name(), Quoted(model));
   BpeVocabulary vocabulary;
   vocabulary.pre_tokenizer = file.GetString("tokenizer.ggml.pre", "default");
   vocabulary.tokens = ReadStrings(file, "tokenizer.ggml.tokens");

@@ -2,15 +2,14 @@
 // Hand-written splitters over Unicode classes, equal to the regular expressions of the models.
 #include "engine/pre_tokenizer.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <utf8proc.h>
 
 #include <array>
 #include <span>
 
+#include "engine/read_error.h"
 #include "engine/utf8.h"
-#include "flashinfer/error.h"
 
 namespace flashinfer::engine {
 namespace {
@@ -248,10 +247,10 @@ const PreTokenizer& FindPreTokenizer(std::string_view name) {
     if (known.name == name) return known;
     names.push_back(known.name);
   }
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("tokenizer.ggml.pre: pre-tokenizer \"{}\" is not supported; supported "
-                          "are {}",
-                          name, fmt::join(names, ", ")));
+  Fail(ErrorKind::kUnsupported,
+       "tokenizer.ggml.pre: pre-tokenizer {} is not supported; supported "
+       "are {}",
+       Quoted(name), fmt::join(names, ", "));
 }
 
 std::vector<std::string_view> SplitIntoWords(SplitRule rule, std::string_view text) {

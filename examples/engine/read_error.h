@@ -17,6 +17,12 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// Throws kInvalidArgument unless `condition` holds.
+template <class... Args>
+void CheckInput(bool condition, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) Fail(ErrorKind::kInvalidArgument, format, std::forward<Args>(args)...);
+}
+
 /// `text` from a file, in quotes, fit for a message: cut at 60 bytes, and bytes that are no
 /// printable ASCII as `\x0a`.
 std::string Quoted(std::string_view text);

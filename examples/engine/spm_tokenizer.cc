@@ -2,15 +2,13 @@
 // SentencePiece BPE: characters, or their bytes, merged by the best score.
 #include "engine/spm_tokenizer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <unordered_map>
 
-#include "flashinfer/error.h"
+#include "engine/read_error.h"
 
 namespace flashinfer::engine {
 namespace {
@@ -20,12 +18,6 @@ constexpr int32_t kBos = 1;
 constexpr int32_t kEos = 2;
 constexpr int32_t kFirstByte = 3;
 constexpr int32_t kFirstText = kFirstByte + 256;
-
-template <class... Args>
-void Check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition)
-    throw Error(ErrorKind::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// Takes little-endian values off the front of a file.
 class Reader {
@@ -43,9 +35,9 @@ class Reader {
   }
 
   std::string_view TakeBytes(size_t num_bytes, std::string_view what) {
-    Check(num_bytes <= file_.size() - position_,
-          "tokenizer file: the {} at byte {} needs {} bytes, {} are left", what, position_,
-          num_bytes, file_.size() - position_);
+    CheckInput(num_bytes <= file_.size() - position_,
+               "tokenizer file: the {} at byte {} needs {} bytes, {} are left", what, position_,
+               num_bytes, file_.size() - position_);
     position_ += num_bytes;
     return file_.substr(position_ - num_bytes, num_bytes);
   }
@@ -69,16 +61,16 @@ size_t CharBytes(std::string_view text, size_t position) {
 SpmVocabulary ParseSpmVocabulary(std::string_view file, int32_t vocab_size) {
   Reader reader(file);
   const auto max_length = reader.Take<int32_t>("maximal token length");
-  Check(max_length > 0, "tokenizer file: maximal token length is {}, it must be positive",
-        max_length);
+  CheckInput(max_length > 0, "tokenizer file: maximal token length is {}, it must be positive",
+             max_length);
   SpmVocabulary vocabulary;
   while (vocab_size < 0 ? !reader.AtEnd() : std::ssize(vocabulary.tokens) < vocab_size) {
     const auto score = reader.Take<float>("score");
-    Check(std::isfinite(score), "tokenizer file: the score before byte {} is {}, not finite",
-          reader.position(), score);
+    CheckInput(std::isfinite(score), "tokenizer file: the score before byte {} is {}, not finite",
+               reader.position(), score);
     const auto length = reader.Take<int32_t>("token length");
-    Check(length >= 0, "tokenizer file: the token length before byte {} is {}", reader.position(),
-          length);
+    CheckInput(length >= 0, "tokenizer file: the token length before byte {} is {}",
+               reader.position(), length);
     vocabulary.scores.push_back(score);
     vocabulary.tokens.emplace_back(reader.TakeBytes(length, "token"));
   }
@@ -94,17 +86,17 @@ struct SpmTokenizer::Impl {
 
   explicit Impl(SpmVocabulary vocabulary)
       : token_bytes(std::move(vocabulary.tokens)), scores(std::move(vocabulary.scores)) {
-    Check(std::ssize(token_bytes) >= kFirstText,
-          "tokenizer vocabulary: has {} tokens, at least {} are needed (3 special, 256 bytes)",
-          token_bytes.size(), kFirstText);
-    Check(scores.size() == token_bytes.size(),
-          "tokenizer vocabulary: has {} scores, there are {} tokens", scores.size(),
-          token_bytes.size());
+    CheckInput(std::ssize(token_bytes) >= kFirstText,
+               "tokenizer vocabulary: has {} tokens, at least {} are needed (3 special, 256 bytes)",
+               token_bytes.size(), kFirstText);
+    CheckInput(scores.size() == token_bytes.size(),
+               "tokenizer vocabulary: has {} scores, there are {} tokens", scores.size(),
+               token_bytes.size());
     for (int32_t byte = 0; byte < 256; ++byte) {
       std::string& token = token_bytes[kFirstByte + byte];
       const std::string name = fmt::format("<0x{:02X}>", byte);
-      Check(token == name, "tokenizer vocabulary: token {} is \"{}\", it must be {}",
-            kFirstByte + byte, token, name);
+      CheckInput(token == name, "tokenizer vocabulary: token {} is {}, it must be {}",
+                 kFirstByte + byte, Quoted(token), name);
       token.assign(1, static_cast<char>(byte));
     }
     text_ids.reserve(token_bytes.size());
@@ -121,8 +113,8 @@ struct SpmTokenizer::Impl {
   }
 
   std::string_view BytesOf(int32_t id) const {
-    Check(id >= 0 && id < std::ssize(token_bytes), "token id: is {}, the vocabulary has {} tokens",
-          id, token_bytes.size());
+    CheckInput(id >= 0 && id < std::ssize(token_bytes),
+               "token id: is {}, the vocabulary has {} tokens", id, token_bytes.size());
     return token_bytes[id];
   }
 
@@ -218,8 +210,8 @@ SpmTokenizer::~SpmTokenizer() = default;
 std::vector<int32_t> SpmTokenizer::Encode(std::span<const Segment> segments) const {
   std::string text = " ";
   for (const Segment& segment : segments) text += segment.text;
-  Check(text.size() <= std::numeric_limits<int32_t>::max(),
-        "text: has {} bytes, at most 2^31 - 2 are accepted", text.size() - 1);
+  CheckInput(text.size() <= std::numeric_limits<int32_t>::max(),
+             "text: has {} bytes, at most 2^31 - 2 are accepted", text.size() - 1);
   if (text.size() == 1) return {};
   return impl_->Merge(text);
 }

@@ -2,12 +2,10 @@
 // What all tokenizers share: joining, the checks of UTF-8 and the streaming of text.
 #include "engine/tokenizer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "engine/read_error.h"
 #include "engine/utf8.h"
-#include "flashinfer/error.h"
 
 namespace flashinfer::engine {
 namespace {
@@ -73,10 +71,10 @@ void CheckUtf8(std::string_view argument, std::string_view text) {
   for (size_t position = 0; position < text.size();) {
     const Utf8Char next = DecodeUtf8(text, position);
     if (next.form != Utf8Form::kValid)
-      throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("{}: byte {} is 0x{:02x}, which is not UTF-8 there; only UTF-8 text "
-                              "is accepted",
-                              argument, position, static_cast<unsigned char>(text[position])));
+      Fail(ErrorKind::kInvalidArgument,
+           "{}: byte {} is 0x{:02x}, which is not UTF-8 there; only UTF-8 text "
+           "is accepted",
+           argument, position, static_cast<unsigned char>(text[position]));
     position += next.num_bytes;
   }
 }

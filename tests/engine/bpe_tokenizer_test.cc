@@ -207,7 +207,7 @@ TEST(BpeTokenizerTest, RefusesVocabulariesThatContradictThemselves) {
   EXPECT_THAT(MessageOf(vocabulary, invalid), HasSubstr("tokenizer.ggml.token_type: has 267"));
   vocabulary = TinyVocabulary();
   vocabulary.merges[3] = "nospace";
-  EXPECT_THAT(MessageOf(vocabulary, invalid), HasSubstr("merges: entry 3 is \"nospace\""));
+  EXPECT_THAT(MessageOf(vocabulary, invalid), HasSubstr("merges: entry 3 is 'nospace'"));
   vocabulary = TinyVocabulary();
   vocabulary.special_ids.bos = 268;
   EXPECT_THAT(MessageOf(vocabulary, invalid), HasSubstr("bos_token_id: is 268"));

@@ -300,6 +300,7 @@ TEST(ChatTemplateTest, RefusesWhatIsWrong) {
   };
   EXPECT_THAT(invalid("{{ raise_exception('Only ' + messages[1].role) }}"),
               HasSubstr("the template refuses: Only user"));
+  EXPECT_THAT(invalid("{{ raise_exception('two\\nlines') }}"), HasSubstr("two lines"));
   EXPECT_THAT(invalid("{% if true %}"), HasSubstr("{% endif %}"));
   EXPECT_THAT(invalid("{% endfor %}"), HasSubstr("belongs to nothing"));
   EXPECT_THAT(invalid("{{ 'abc }}"), HasSubstr("no closing quote"));

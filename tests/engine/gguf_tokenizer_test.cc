@@ -84,7 +84,7 @@ TEST(GgufTokenizerTest, NamesWhatItDoesNotRead) {
   test::GgufWriter writer;
   writer.Set("tokenizer.ggml.model", "llama");
   EXPECT_THAT(Failure(writer, ErrorKind::kUnsupported),
-              HasSubstr("tiny.gguf: tokenizer.ggml.model is \"llama\"; supported is \"gpt2\""));
+              HasSubstr("tiny.gguf: tokenizer.ggml.model is 'llama'; supported is 'gpt2'"));
   EXPECT_THAT(Failure(test::GgufWriter(), ErrorKind::kInvalidArgument),
               HasSubstr("tokenizer.ggml.model"));
   writer = {};
@@ -93,7 +93,7 @@ TEST(GgufTokenizerTest, NamesWhatItDoesNotRead) {
   EXPECT_THAT(Failure(writer, ErrorKind::kInvalidArgument), HasSubstr("tokenizer.ggml.merges"));
   writer.Set("tokenizer.ggml.merges", std::vector<std::string>{});
   writer.Set("tokenizer.ggml.pre", "tekken");
-  EXPECT_THAT(Failure(writer, ErrorKind::kUnsupported), HasSubstr("\"tekken\""));
+  EXPECT_THAT(Failure(writer, ErrorKind::kUnsupported), HasSubstr("'tekken'"));
 }
 
 TEST(GgufTokenizerTest, RefusesIdsAndTypesOutOfRange) {

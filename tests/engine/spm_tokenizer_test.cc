@@ -158,7 +158,7 @@ TEST(SpmTokenizerTest, RefusesBadFiles) {
   EXPECT_THAT(message([&] { ParseSpmVocabulary(file); }), HasSubstr("not finite"));
   SpmVocabulary vocabulary = TinyVocabulary();
   vocabulary.tokens[4] = "x";
-  EXPECT_THAT(message([&] { SpmTokenizer{vocabulary}; }), HasSubstr("token 4 is \"x\""));
+  EXPECT_THAT(message([&] { SpmTokenizer{vocabulary}; }), HasSubstr("token 4 is 'x'"));
   vocabulary.tokens.resize(258);
   EXPECT_THAT(message([&] { SpmTokenizer{vocabulary}; }), HasSubstr("has 258 tokens"));
 }
