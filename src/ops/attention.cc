@@ -25,6 +25,12 @@ void CheckAttentionProblem(const AttentionProblem& p) {
   FLASHINFER_CHECK(p.page_size > 0, "page_size: is {}, expected 1 or more", p.page_size);
   FLASHINFER_CHECK(std::isfinite(p.sm_scale), "sm_scale: is {}, expected a finite number",
                    p.sm_scale);
+  FLASHINFER_CHECK(p.logits_soft_cap >= 0 && std::isfinite(p.logits_soft_cap),
+                   "logits_soft_cap: is {}, expected a finite number, 0 or more",
+                   p.logits_soft_cap);
+  FLASHINFER_CHECK(p.window_left >= -1, "window_left: is {}, expected -1 or more", p.window_left);
+  FLASHINFER_CHECK(p.fixed_split_size >= 0 && p.fixed_split_size % 64 == 0,
+                   "fixed_split_size: is {}, accepted: 0 and multiples of 64", p.fixed_split_size);
 }
 
 namespace {

@@ -27,6 +27,9 @@ struct AttentionProblem {
   int32_t page_size = 16;
   bool causal = false;
   float sm_scale = 0;
+  float logits_soft_cap = 0;
+  int32_t window_left = -1;
+  int32_t fixed_split_size = 0;
 
   int32_t group_size() const { return num_qo_heads / num_kv_heads; }
 };
@@ -43,6 +46,9 @@ void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(page_size)
   FLASHINFER_NAMED(causal)
   FLASHINFER_NAMED(sm_scale)
+  FLASHINFER_NAMED(logits_soft_cap)
+  FLASHINFER_NAMED(window_left)
+  FLASHINFER_NAMED(fixed_split_size)
 }
 
 /// A batch's lengths, read from the page table at Plan(); empty q_len of decode are all ones.

@@ -9,7 +9,7 @@ namespace {
 
 /// Pieces per lane that a batch is cut into where it is cut at all: enough that the last one to
 /// finish does not keep the others waiting for long.
-constexpr int64_t kPiecesPerLane = 4;
+constexpr int64_t kPiecesPerLane = 8;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -21,7 +21,42 @@ int64_t VisibleKeys(const AttentionBatch& batch, size_t request, int64_t row_end
   return std::clamp<int64_t>(kv_len - batch.q_len[request] + last_token + 1, 0, kv_len);
 }
 
-int64_t Cost(int64_t num_rows, int64_t num_keys) { return num_rows * num_keys; }
+/// The first key that any of the rows from row_begin on may see, rounded down to a tile.
+int64_t FirstKey(const AttentionBatch& batch, const AttentionPlanLimits& limits, size_t request,
+                 int64_t row_begin, int64_t end) {
+  if (batch.window_left < 0) return 0;
+  const int64_t position =
+      batch.kv_len[request] - batch.q_len[request] + row_begin / batch.group_size;
+  const int64_t first = std::clamp<int64_t>(position - batch.window_left, 0, end);
+  return first - first % limits.kv_tile;
+}
+
+/// Time of a piece: reading a key costs as much as multiplying it with this many rows.
+constexpr int64_t kRowsOfReading = 8;
+
+int64_t Cost(const AttentionWork& w) {
+  return (kRowsOfReading + w.row_end - w.row_begin) * (w.kv_end - w.kv_begin);
+}
+
+/// Where a tile's keys are cut: every `size` keys from `origin`.
+struct Chunks {
+  int64_t origin;
+  int64_t size;
+  int64_t count;
+};
+
+Chunks ChunksOf(const AttentionPlanLimits& limits, const AttentionWork& tile, int64_t target) {
+  const int64_t num_keys = tile.kv_end - tile.kv_begin;
+  if (limits.fixed_kv_chunk > 0) {
+    const int64_t origin = tile.kv_begin - tile.kv_begin % limits.fixed_kv_chunk;
+    return {origin, limits.fixed_kv_chunk, CeilDiv(tile.kv_end - origin, limits.fixed_kv_chunk)};
+  }
+  const int64_t most = num_keys / std::max(1, limits.min_kv_chunk);
+  const int64_t count = std::min(CeilDiv(Cost(tile), target), most);
+  if (count < 2) return {tile.kv_begin, num_keys, 1};
+  const int64_t size = CeilDiv(CeilDiv(num_keys, count), limits.kv_tile) * limits.kv_tile;
+  return {tile.kv_begin, size, CeilDiv(num_keys, size)};
+}
 
 }  // namespace
 
@@ -45,8 +80,9 @@ void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limit
       for (int64_t begin = 0; begin < num_rows; begin += limits.rows_tile) {
         const int64_t end = std::min(begin + limits.rows_tile, num_rows);
         const int64_t keys = VisibleKeys(batch, b, end);
-        plan.work.push_back({static_cast<int32_t>(b), head, begin, end, 0, keys, -1});
-        total += Cost(end - begin, keys);
+        const int64_t first = FirstKey(batch, limits, b, begin, keys);
+        plan.work.push_back({static_cast<int32_t>(b), head, begin, end, first, keys, -1});
+        total += Cost(plan.work.back());
       }
     }
   }
@@ -54,19 +90,15 @@ void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limit
   const size_t num_tiles = plan.work.size();
   for (size_t i = 0; i < num_tiles; ++i) {
     const AttentionWork tile = plan.work[i];
-    const int64_t cost = Cost(tile.row_end - tile.row_begin, tile.kv_end);
-    const int64_t num_pieces =
-        std::min(CeilDiv(cost, target), tile.kv_end / std::max(1, limits.min_kv_chunk));
-    if (cost <= target || num_pieces < 2) continue;
-    if (plan.num_partials + num_pieces > limits.max_partials) continue;
-    const int64_t chunk = CeilDiv(tile.kv_end, num_pieces);
+    const Chunks chunks = ChunksOf(limits, tile, target);
+    if (chunks.count < 2 || plan.num_partials + chunks.count > limits.max_partials) continue;
     const int64_t first = plan.num_partials;
-    for (int64_t begin = 0; begin < tile.kv_end; begin += chunk) {
+    for (int64_t n = 0; n < chunks.count; ++n) {
       AttentionWork piece = tile;
-      piece.kv_begin = begin;
-      piece.kv_end = std::min(begin + chunk, tile.kv_end);
+      piece.kv_begin = std::max(tile.kv_begin, chunks.origin + n * chunks.size);
+      piece.kv_end = std::min(tile.kv_end, chunks.origin + (n + 1) * chunks.size);
       piece.partial = plan.num_partials++;
-      if (begin == 0) {
+      if (n == 0) {
         plan.work[i] = piece;
       } else {
         plan.work.push_back(piece);
@@ -75,11 +107,9 @@ void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limit
     plan.merges.push_back({tile.request, tile.kv_head, tile.row_begin, tile.row_end, first,
                            static_cast<int32_t>(plan.num_partials - first)});
   }
-  std::stable_sort(plan.work.begin(), plan.work.end(),
-                   [](const AttentionWork& a, const AttentionWork& b) {
-                     return Cost(a.row_end - a.row_begin, a.kv_end - a.kv_begin) >
-                            Cost(b.row_end - b.row_begin, b.kv_end - b.kv_begin);
-                   });
+  std::stable_sort(
+      plan.work.begin(), plan.work.end(),
+      [](const AttentionWork& a, const AttentionWork& b) { return Cost(a) > Cost(b); });
 }
 
 }  // namespace flashinfer

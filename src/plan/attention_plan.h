@@ -16,14 +16,19 @@ struct AttentionBatch {
   int32_t num_kv_heads = 1;
   int32_t group_size = 1;
   bool causal = false;
+  int32_t window_left = -1;  ///< keys left of its own position that a query sees; -1: all
 };
 
 /// What the executor wants pieces to be like.
 struct AttentionPlanLimits {
   int32_t rows_tile = 64;      ///< packed rows of a piece at most
+  int32_t kv_tile = 64;        ///< pieces begin at multiples of it
   int32_t num_lanes = 1;       ///< pieces that run at the same time
-  int32_t min_kv_chunk = 256;  ///< keys of a split piece at least
-  int64_t max_partials = 0;    ///< pieces that may leave partial results; 0: no splitting
+  int32_t min_kv_chunk = 128;  ///< keys of a split piece at least
+  /// Splits are made every so many keys, whatever the batch; 0: as balance wants. A tile whose
+  /// splits do not fit into max_partials becomes one piece, which then folds them itself.
+  int32_t fixed_kv_chunk = 0;
+  int64_t max_partials = 0;  ///< pieces that may leave partial results; 0: no splitting
 };
 
 /// Rows of one request and KV head times keys kv_begin to kv_end.
@@ -56,9 +61,10 @@ struct AttentionPlan {
 /// Partial results that a plan without limit on them may use.
 int64_t MaxPartials(int32_t num_lanes);
 
-/// Every row meets every key that it may see exactly once (keys beyond a piece's causal limit are
-/// left out of its range). Long pieces are split among lanes as `limits` allow; what is split
-/// depends on the lengths alone, so equal batches give equal results. Reuses the memory of `plan`.
+/// Every row meets every key that it may see exactly once (keys that no row of a tile sees are left
+/// out, but for the begin of a window, which is rounded down to a multiple of kv_tile). Long pieces
+/// are split among lanes as `limits` allow; what is split depends on the lengths alone, so equal
+/// batches give equal results. Reuses the memory of `plan`.
 void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limits,
                    AttentionPlan& plan);
 

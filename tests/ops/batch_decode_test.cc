@@ -21,8 +21,18 @@ using ::testing::ThrowsMessage;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 BatchDecodeProblem ToPublic(const AttentionProblem& p) {
-  return {p.dtype_q,     p.dtype_kv,    p.dtype_out, p.num_qo_heads, p.num_kv_heads,
-          p.head_dim_qk, p.head_dim_vo, p.page_size, p.sm_scale};
+  return {.dtype_q = p.dtype_q,
+          .dtype_kv = p.dtype_kv,
+          .dtype_out = p.dtype_out,
+          .num_qo_heads = p.num_qo_heads,
+          .num_kv_heads = p.num_kv_heads,
+          .head_dim_qk = p.head_dim_qk,
+          .head_dim_vo = p.head_dim_vo,
+          .page_size = p.page_size,
+          .sm_scale = p.sm_scale,
+          .logits_soft_cap = p.logits_soft_cap,
+          .window_left = p.window_left,
+          .fixed_split_size = p.fixed_split_size};
 }
 
 void Decode(const AttentionCase& c, const AttentionInputs& in, Workspace& workspace,

@@ -124,27 +124,33 @@ AttentionResult AttentionOracle(const AttentionCase& c, const AttentionInputs& i
       for (int64_t h = 0; h < p.num_qo_heads; ++h) {
         const int64_t g = h / p.group_size();
         const int64_t visible = p.causal ? std::clamp<int64_t>(n - m + i + 1, 0, n) : n;
+        const int64_t first =
+            p.window_left < 0 ? 0 : std::clamp<int64_t>(n - m + i - p.window_left, 0, visible);
         std::vector<double> s(static_cast<size_t>(visible));
         double max = -std::numeric_limits<double>::infinity();
-        for (int64_t j = 0; j < visible; ++j) {
+        for (int64_t j = first; j < visible; ++j) {
           double dot = 0;
           for (int64_t d = 0; d < p.head_dim_qk; ++d)
             dot += in.q.At({row, h, d}) * in.Key(b, j, g, d);
-          s[static_cast<size_t>(j)] = dot * scale;
-          max = std::max(max, dot * scale);
+          double score = dot * scale;
+          if (p.logits_soft_cap > 0) {
+            score = p.logits_soft_cap * std::tanh(score / p.logits_soft_cap);
+          }
+          s[static_cast<size_t>(j)] = score;
+          max = std::max(max, score);
         }
         std::vector<double> o(static_cast<size_t>(p.head_dim_vo), 0.0);
         double sum = 0;
-        for (int64_t j = 0; j < visible; ++j) {
+        for (int64_t j = first; j < visible; ++j) {
           const double weight = std::exp(s[static_cast<size_t>(j)] - max);
           sum += weight;
           for (int64_t d = 0; d < p.head_dim_vo; ++d) {
             o[static_cast<size_t>(d)] += weight * in.Value(b, j, g, d);
           }
         }
-        for (double& x : o) x = visible == 0 ? 0 : x / sum;
+        for (double& x : o) x = visible == first ? 0 : x / sum;
         result.out.insert(result.out.end(), o.begin(), o.end());
-        result.lse.push_back(visible == 0 ? max : (max + std::log(sum)) / std::log(2.0));
+        result.lse.push_back(visible == first ? max : (max + std::log(sum)) / std::log(2.0));
       }
     }
   }

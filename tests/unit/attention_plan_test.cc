@@ -17,6 +17,7 @@ void CheckCoverage(const AttentionBatch& batch, const AttentionPlanLimits& limit
   RC_ASSERT(plan.num_partials <= limits.max_partials);
   // (request, head, row) -> keys covered so far, in key order.
   std::map<std::tuple<int32_t, int32_t, int64_t>, int64_t> covered;
+  std::map<std::tuple<int32_t, int32_t, int64_t>, int64_t> first;
   std::vector<AttentionWork> work = plan.work;
   std::sort(work.begin(), work.end(),
             [](const auto& a, const auto& b) { return a.kv_begin < b.kv_begin; });
@@ -26,8 +27,9 @@ void CheckCoverage(const AttentionBatch& batch, const AttentionPlanLimits& limit
     RC_ASSERT(w.row_begin < w.row_end);
     for (int64_t row = w.row_begin; row < w.row_end; ++row) {
       const auto [at, is_new] = covered.try_emplace({w.request, w.kv_head, row}, 0);
-      RC_ASSERT(is_new == (w.kv_begin == 0));
-      RC_ASSERT(at->second == w.kv_begin);
+      RC_ASSERT(is_new || at->second == w.kv_begin);
+      RC_ASSERT(w.kv_begin % limits.kv_tile == 0);
+      if (is_new) first.emplace(at->first, w.kv_begin);
       at->second = w.kv_end;
     }
     if (w.partial >= 0) ++partial_uses[static_cast<size_t>(w.partial)];
@@ -47,6 +49,12 @@ void CheckCoverage(const AttentionBatch& batch, const AttentionPlanLimits& limit
         RC_ASSERT(at != covered.end());
         RC_ASSERT(at->second >= visible);
         RC_ASSERT(at->second <= n);
+        const int64_t window_begin =
+            batch.window_left < 0
+                ? 0
+                : std::clamp<int64_t>(n - batch.q_len[b] + token - batch.window_left, 0, visible);
+        RC_ASSERT(first[at->first] <= window_begin);
+        if (batch.window_left < 0) RC_ASSERT(first[at->first] == 0);
       }
     }
   }
@@ -61,13 +69,18 @@ RC_GTEST_PROP(AttentionPlan, EveryRowMeetsEveryKeyOnce, ()) {
   const auto kv_len = *rc::gen::container<std::vector<int64_t>>(
       num_requests,
       rc::gen::oneOf(rc::gen::inRange<int64_t>(0, 100), rc::gen::inRange<int64_t>(0, 20000)));
-  AttentionBatch batch{q_len, kv_len, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 10),
-                       *rc::gen::arbitrary<bool>()};
+  AttentionBatch batch{q_len,
+                       kv_len,
+                       *rc::gen::inRange(1, 4),
+                       *rc::gen::inRange(1, 10),
+                       *rc::gen::arbitrary<bool>(),
+                       *rc::gen::inRange(-1, 300)};
   const int32_t lanes = *rc::gen::inRange(1, 9);
   const int64_t most = MaxPartials(lanes);
   CheckCoverage(batch, {.rows_tile = *rc::gen::inRange(1, 100),
                         .num_lanes = lanes,
                         .min_kv_chunk = *rc::gen::inRange(1, 300),
+                        .fixed_kv_chunk = 64 * *rc::gen::inRange(0, 4),
                         .max_partials = *rc::gen::inRange<int64_t>(0, most + 1)});
 }
 
@@ -80,7 +93,7 @@ TEST(AttentionPlan, MaxPartialsIsNeverTheLimit) {
         const std::vector<int64_t> kv_len(static_cast<size_t>(requests), kv);
         AttentionPlan limited;
         AttentionPlan unlimited;
-        const AttentionBatch batch{q, kv_len, 3, 3, false};
+        const AttentionBatch batch{q, kv_len, 3, 3, false, -1};
         PlanAttention(batch, {.num_lanes = lanes, .max_partials = MaxPartials(lanes)}, limited);
         PlanAttention(batch, {.num_lanes = lanes, .max_partials = 1 << 30}, unlimited);
         EXPECT_EQ(limited.num_partials, unlimited.num_partials);
@@ -93,7 +106,7 @@ TEST(AttentionPlan, OneLongRequestFillsAllLanes) {
   const std::vector<int32_t> q{1};
   const std::vector<int64_t> kv{32768};
   AttentionPlan plan;
-  PlanAttention({q, kv, 1, 8, false}, {.num_lanes = 4, .max_partials = MaxPartials(4)}, plan);
+  PlanAttention({q, kv, 1, 8, false, -1}, {.num_lanes = 4, .max_partials = MaxPartials(4)}, plan);
   EXPECT_GE(plan.work.size(), 8u);
 }
 

@@ -23,7 +23,13 @@ struct BatchDecodeProblem {
   int32_t head_dim_qk = 128;  ///< a multiple of 8, up to 512
   int32_t head_dim_vo = 128;
   int32_t page_size = 16;
-  float sm_scale = 0;  ///< 0: 1 / sqrt(head_dim_qk)
+  float sm_scale = 0;         ///< 0: 1 / sqrt(head_dim_qk)
+  float logits_soft_cap = 0;  ///< c > 0: scores become c · tanh(score / c)
+  /// Keys left of its own position that a query sees, itself always; -1: all.
+  int32_t window_left = -1;
+  /// Batch-invariant mode: keys are split every so many, a multiple of 64, whatever else is in the
+  /// batch, so that a request's result does not depend on it. 0: split as balance wants.
+  int32_t fixed_split_size = 0;
 };
 
 /// Attention of one new token per request over a paged KV cache.

@@ -24,7 +24,13 @@ struct BatchPrefillProblem {
   int32_t page_size = 16;
   /// Query i of a request sees key j iff j <= kv_len - q_len + i: aligned at the end.
   bool causal = true;
-  float sm_scale = 0;  ///< 0: 1 / sqrt(head_dim_qk)
+  float sm_scale = 0;         ///< 0: 1 / sqrt(head_dim_qk)
+  float logits_soft_cap = 0;  ///< c > 0: scores become c · tanh(score / c)
+  /// Keys left of its own position that a query sees, itself always; -1: all.
+  int32_t window_left = -1;
+  /// Batch-invariant mode: keys are split every so many, a multiple of 64, whatever else is in the
+  /// batch, so that a request's result does not depend on it. 0: split as balance wants.
+  int32_t fixed_split_size = 0;
 };
 
 /// Attention of each request's newest q_len tokens over its paged KV cache, which already holds

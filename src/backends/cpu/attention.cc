@@ -15,16 +15,27 @@
 namespace flashinfer::cpu {
 namespace {
 
+/// Pieces that a lane takes at once when there are very many.
+constexpr int64_t kGrabsPerLane = 64;
+
+AttentionState TakeState(const AttentionProblem& p, ScratchCursor& cursor) {
+  AttentionState s{};
+  s.o = cursor.Take<float>(kAttentionRowsTile * PaddedDim(p.head_dim_vo));
+  s.m = cursor.Take<float>(kAttentionRowsTile);
+  s.l = cursor.Take<float>(kAttentionRowsTile);
+  return s;
+}
+
 AttentionScratch TakeScratch(const AttentionProblem& p, ScratchCursor& cursor) {
   AttentionScratch s{};
-  s.q = cursor.Take<float>(kAttentionRowsTile * p.head_dim_qk);
+  s.q = cursor.Take<float>(kAttentionRowsTile * PaddedDim(p.head_dim_qk));
   s.k = cursor.Take<float>(kAttentionKvTile * p.head_dim_qk);
-  s.v = cursor.Take<float>(kAttentionKvTile * p.head_dim_vo);
+  s.v = cursor.Take<float>(kAttentionKvTile * PaddedDim(p.head_dim_vo));
   s.scores = cursor.Take<float>(kAttentionRowsTile * kAttentionKvTile);
-  s.sums = cursor.Take<float>(4 * 16 * 16);
-  s.out = cursor.Take<float>(kAttentionRowsTile * p.head_dim_vo);
-  s.max = cursor.Take<float>(kAttentionRowsTile);
-  s.denominator = cursor.Take<float>(kAttentionRowsTile);
+  s.pairs = cursor.Take<float>(kAttentionRowsTile * kAttentionKvTile / 2);
+  s.alpha = cursor.Take<float>(kAttentionRowsTile);
+  s.state = TakeState(p, cursor);
+  if (p.fixed_split_size > 0) s.folded = TakeState(p, cursor);
   return s;
 }
 
@@ -34,8 +45,10 @@ size_t LaneBytes(const AttentionProblem& p) {
   return cursor.used();
 }
 
-int64_t PartialFloats(const AttentionProblem& p) {
-  return int64_t{kAttentionRowsTile} * (p.head_dim_vo + 2);
+size_t PartialBytes(const AttentionProblem& p) {
+  ScratchCursor cursor(nullptr);
+  TakeState(p, cursor);
+  return cursor.used();
 }
 
 class CpuAttention final : public AttentionExecutor {
@@ -50,72 +63,91 @@ class CpuAttention final : public AttentionExecutor {
     }
     num_lanes_ = NumThreads();
     const size_t lanes_bytes = static_cast<size_t>(num_lanes_) * LaneBytes(problem);
-    const size_t partial_bytes = static_cast<size_t>(PartialFloats(problem)) * sizeof(float);
     // A workspace that cannot hold every partial result gets a plan with fewer splits.
     const size_t room = workspace.max_bytes() - std::min(workspace.max_bytes(), lanes_bytes);
     const int64_t max_partials =
-        std::min(MaxPartials(num_lanes_), static_cast<int64_t>(room / partial_bytes));
-    PlanAttention(
-        {lengths.q_len, lengths.kv_len, problem.num_kv_heads, problem.group_size(), problem.causal},
-        {.rows_tile = kAttentionRowsTile, .num_lanes = num_lanes_, .max_partials = max_partials},
-        plan_);
-    block_ =
-        workspace.Reserve(lanes_bytes + static_cast<size_t>(plan_.num_partials) * partial_bytes);
-    partials_ = reinterpret_cast<float*>(static_cast<char*>(block_) + lanes_bytes);
+        std::min(MaxPartials(num_lanes_), static_cast<int64_t>(room / PartialBytes(problem)));
+    PlanAttention({lengths.q_len, lengths.kv_len, problem.num_kv_heads, problem.group_size(),
+                   problem.causal, problem.window_left},
+                  {.rows_tile = kAttentionRowsTile,
+                   .kv_tile = kAttentionKvTile,
+                   .num_lanes = num_lanes_,
+                   .fixed_kv_chunk = problem.fixed_split_size,
+                   .max_partials = max_partials},
+                  plan_);
+    bytes_ = lanes_bytes + static_cast<size_t>(plan_.num_partials) * PartialBytes(problem);
+    workspace.Reserve(bytes_);
+    workspace_ = &workspace;
     CopyLengths(lengths);
   }
 
   void Run(const AttentionTensors& tensors) const override {
-    std::atomic<size_t> next{0};
+    // Another plan may have made the workspace grow: it is asked each time where it is.
+    char* const block = static_cast<char*>(workspace_->Reserve(bytes_));
+    const auto num_pieces = static_cast<int64_t>(plan_.work.size());
+    const int64_t grain = std::max<int64_t>(1, num_pieces / (num_lanes_ * kGrabsPerLane));
+    std::atomic<int64_t> next{0};
     const auto work = [&](Lane lane) {
       if (lane.index >= num_lanes_) return;  // more threads than when planned
-      for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < plan_.work.size();
-           i = next.fetch_add(1, std::memory_order_relaxed)) {
-        const AttentionWork& w = plan_.work[i];
-        AttentionTask task = TaskOf(tensors, w.request, w.kv_head);
-        task.scratch = ScratchOf(lane);
-        task.row_begin = w.row_begin;
-        task.row_end = w.row_end;
-        task.kv_begin = w.kv_begin;
-        task.kv_end = w.kv_end;
-        if (w.partial >= 0) task.partial = partials_ + w.partial * PartialFloats(problem_);
-        kernels_.run(task);
+      for (int64_t begin = next.fetch_add(grain, std::memory_order_relaxed); begin < num_pieces;
+           begin = next.fetch_add(grain, std::memory_order_relaxed)) {
+        for (int64_t i = begin; i < std::min(begin + grain, num_pieces); ++i) {
+          RunPiece(tensors, plan_.work[static_cast<size_t>(i)], block, lane.index);
+        }
       }
     };
-    if (plan_.work.size() <= 1) {
+    if (num_pieces <= 1) {
       work({0, 1});
     } else {
       ForEachLane(work);
     }
-    ParallelFor(static_cast<int64_t>(plan_.merges.size()), 1, [&](int64_t begin, int64_t end) {
+    const auto num_merges = static_cast<int64_t>(plan_.merges.size());
+    ParallelFor(num_merges, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const AttentionMerge& m = plan_.merges[static_cast<size_t>(i)];
         AttentionTask task = TaskOf(tensors, m.request, m.kv_head);
         task.row_begin = m.row_begin;
         task.row_end = m.row_end;
-        kernels_.merge(task, partials_ + m.first_partial * PartialFloats(problem_),
-                       PartialFloats(problem_), m.num_partials);
+        kernels_.merge(task, PartialAt(block, m.first_partial),
+                       static_cast<int64_t>(PartialBytes(problem_) / sizeof(float)),
+                       m.num_partials);
       }
     });
   }
 
  private:
+  void RunPiece(const AttentionTensors& tensors, const AttentionWork& w, char* block,
+                int lane) const {
+    AttentionTask task = TaskOf(tensors, w.request, w.kv_head);
+    ScratchCursor cursor(block + static_cast<size_t>(lane) * LaneBytes(problem_));
+    task.scratch = TakeScratch(problem_, cursor);
+    task.row_begin = w.row_begin;
+    task.row_end = w.row_end;
+    task.kv_begin = w.kv_begin;
+    task.kv_end = w.kv_end;
+    AttentionState partial{};
+    if (w.partial >= 0) {
+      partial = PartialAt(block, w.partial);
+      task.partial = &partial;
+    }
+    kernels_.run(task);
+  }
+
+  AttentionState PartialAt(char* block, int64_t index) const {
+    ScratchCursor cursor(block + static_cast<size_t>(num_lanes_) * LaneBytes(problem_) +
+                         static_cast<size_t>(index) * PartialBytes(problem_));
+    return TakeState(problem_, cursor);
+  }
+
   /// What Run() needs of the lengths: they belong to the caller and move after Plan().
   void CopyLengths(const AttentionLengths& lengths) {
     requests_.resize(lengths.kv_len.size());
     for (size_t b = 0; b < requests_.size(); ++b) {
-      const int64_t kv_len = lengths.kv_len[b];
-      const int64_t visible = problem_.causal ? kv_len - lengths.q_len[b] + 1 : kv_len;
-      requests_[b] = {lengths.q_begin[b], lengths.page_begin[b], visible};
+      requests_[b] = {lengths.q_begin[b], lengths.page_begin[b],
+                      lengths.kv_len[b] - lengths.q_len[b]};
     }
     pages_ = lengths.pages;
     pages_stride_ = lengths.pages_stride;
-  }
-
-  AttentionScratch ScratchOf(Lane lane) const {
-    ScratchCursor cursor(static_cast<char*>(block_) +
-                         static_cast<size_t>(lane.index) * LaneBytes(problem_));
-    return TakeScratch(problem_, cursor);
   }
 
   AttentionTask TaskOf(const AttentionTensors& t, int32_t request, int32_t kv_head) const {
@@ -140,7 +172,7 @@ class CpuAttention final : public AttentionExecutor {
     task.v = At(t.cache.v, kv_head * task.v_strides.head);
     task.pages = pages_ + r.page_begin * pages_stride_;
     task.pages_stride = pages_stride_;
-    task.visible = r.visible;
+    task.position = r.position;
     return task;
   }
 
@@ -151,7 +183,7 @@ class CpuAttention final : public AttentionExecutor {
   struct Request {
     int64_t q_begin;
     int64_t page_begin;
-    int64_t visible;
+    int64_t position;
   };
 
   const AttentionKernels& kernels_;
@@ -161,8 +193,8 @@ class CpuAttention final : public AttentionExecutor {
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;
   int num_lanes_ = 1;
-  void* block_ = nullptr;
-  float* partials_ = nullptr;
+  Workspace* workspace_ = nullptr;
+  size_t bytes_ = 0;
 };
 
 bool IsFloat(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
@@ -180,7 +212,7 @@ size_t AttentionWorkspaceBytes(const AttentionProblem& problem, int64_t max_toke
   if (max_tokens == 0) return 0;
   const int num_lanes = NumThreads();
   return static_cast<size_t>(num_lanes) * LaneBytes(problem) +
-         static_cast<size_t>(MaxPartials(num_lanes) * PartialFloats(problem)) * sizeof(float);
+         static_cast<size_t>(MaxPartials(num_lanes)) * PartialBytes(problem);
 }
 
 std::unique_ptr<AttentionExecutor> MakeAttentionWith(const AttentionKernels& kernels) {

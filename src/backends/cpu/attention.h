@@ -12,20 +12,31 @@
 
 namespace flashinfer::cpu {
 
-/// Packed query rows of a piece at most, and keys that are worked on at a time.
-inline constexpr int kAttentionRowsTile = 64;
+/// Packed query rows of a piece at most (16 register blocks of 6), and keys that are worked on at a
+/// time.
+inline constexpr int kAttentionRowsTile = 96;
 inline constexpr int kAttentionKvTile = 64;
+
+/// Floats of a row in scratch memory: whole vectors of any instruction set, padded with zeros.
+constexpr int64_t PaddedDim(int32_t head_dim) { return (head_dim + 31) / 32 * 32; }
+
+/// The running softmax of a piece's rows: o = Σ 2^(s - m) v and l = Σ 2^(s - m).
+struct AttentionState {
+  float* o;  ///< [kAttentionRowsTile, padded head_dim_vo]
+  float* m;  ///< [kAttentionRowsTile], base-2 logarithms; -inf before the first key
+  float* l;  ///< [kAttentionRowsTile]
+};
 
 /// Scratch memory of one thread, all float32 and aligned to 64 bytes.
 struct AttentionScratch {
-  float* q;            ///< [kAttentionRowsTile, head_dim_qk], times sm_scale · log2 e
-  float* k;            ///< [head_dim_qk, kAttentionKvTile]: a tile of keys, transposed
-  float* v;            ///< [kAttentionKvTile, head_dim_vo]
-  float* scores;       ///< [kAttentionRowsTile, kAttentionKvTile]
-  float* sums;         ///< [4, 16, 16]: products before they are added up
-  float* out;          ///< [kAttentionRowsTile, head_dim_vo], not yet normalised
-  float* max;          ///< [kAttentionRowsTile], base-2 logarithm
-  float* denominator;  ///< [kAttentionRowsTile]
+  float* q;       ///< [kAttentionRowsTile, padded head_dim_qk], or half as many pairs of bf16
+  float* k;       ///< [head_dim_qk, kAttentionKvTile]: a tile of keys, transposed
+  float* v;       ///< [kAttentionKvTile, padded head_dim_vo]
+  float* scores;  ///< [kAttentionRowsTile, kAttentionKvTile], then probabilities
+  float* pairs;   ///< [kAttentionRowsTile, kAttentionKvTile / 2]: probabilities as pairs of bf16
+  float* alpha;   ///< [kAttentionRowsTile]: what the state before a tile counts after it
+  AttentionState state;
+  AttentionState folded;  ///< of the splits before, where one lane does several of fixed size
 };
 
 /// One piece: packed rows of a request and KV head over keys kv_begin to kv_end.
@@ -45,16 +56,15 @@ struct AttentionTask {
   int64_t pages_stride;
   int64_t row_begin, row_end;
   int64_t kv_begin, kv_end;
-  /// Token i sees keys below visible + i.
-  int64_t visible;
-  /// [rows, head_dim_vo + 2]: output times denominator, max, denominator; null: writes out and lse.
-  float* partial;
+  int64_t position;               ///< of token 0 among the keys: kv_len - q_len
+  const AttentionState* partial;  ///< null: writes out and lse
 };
 
-/// Adds up partial results of the task's rows: num_partials blocks of kAttentionRowsTile rows.
 struct AttentionKernels {
   void (*run)(const AttentionTask& task);
-  void (*merge)(const AttentionTask& task, const float* partials, int64_t partial_stride,
+  /// Folds states of the task's rows, in the order of their keys, into the first and writes the
+  /// result. Each one is `stride` floats after the one before.
+  void (*merge)(const AttentionTask& task, const AttentionState& first, int64_t stride,
                 int num_partials);
 };
 

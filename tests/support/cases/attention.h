@@ -56,6 +56,18 @@ inline std::vector<AttentionCase> DecodeCases() {
     add(AttentionOf(kF32, kF16, kF32, 10, 1, dim, 128, 8), {70});
     add(AttentionOf(kF16, kF16, kF16, 3, 1, 192, dim, 8), {70});
   }
+  for (DType t : {kF32, kF16, kBF16}) {
+    AttentionProblem p = AttentionOf(t, t, t, 8, 2, 64, 64, 16);
+    for (int32_t window : {0, 1, 50, 63, 64, 100, 1000}) {
+      p.window_left = window;
+      add(p, {1, 64, 65, 133, 999, 0});
+    }
+    p.logits_soft_cap = 2.0f;
+    add(p, {1, 133, 70, 0, 999});
+    p.window_left = -1;
+    p.fixed_split_size = 64;
+    add(p, {1, 133, 1000, 0, 999});
+  }
   // Long enough to be split along the keys.
   add(AttentionOf(kF32, kF16, kF32, 9, 3, 64, 64, 16), {3000});
   add(AttentionOf(kBF16, kBF16, kBF16, 4, 1, 128, 128, 16), {5003, 10, 0, 1200});
@@ -90,6 +102,19 @@ inline std::vector<AttentionCase> PrefillCases() {
   for (int32_t dim : {8, 24, 40, 72, 80, 96, 192, 512}) {
     add(AttentionOf(kF32, kF32, kF32, 2, 1, dim, 128, 8), {20}, {70});
     add(AttentionOf(kF32, kF16, kF32, 2, 1, 64, dim, 8), {20}, {70});
+  }
+  for (DType t : {kF32, kF16, kBF16}) {
+    AttentionProblem p = AttentionOf(t, t, t, 6, 2, 64, 64, 16);
+    for (int32_t window : {0, 1, 30, 64, 126}) {
+      p.window_left = window;
+      add(p, {150, 6, 1}, {301, 3, 64});
+    }
+    p.logits_soft_cap = 2.0f;
+    add(p, {70, 6, 1}, {133, 3, 64});
+    p.fixed_split_size = 64;
+    add(p, {70, 6, 1}, {433, 3, 200});
+    p.window_left = -1;
+    add(p, {70, 2, 1}, {1433, 1000, 200});
   }
   // m > n: the first rows see nothing.
   for (int32_t m : {4, 33, 64, 130}) {
