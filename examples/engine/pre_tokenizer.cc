@@ -2,11 +2,12 @@
 // Hand-written splitters over Unicode classes, equal to the regular expressions of the models.
 #include "engine/pre_tokenizer.h"
 
-#include <fmt/ranges.h>
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 
 #include "engine/read_error.h"
 #include "engine/utf8.h"
@@ -242,15 +243,14 @@ void CutDefault(Cutter& cutter) {
 }  // namespace
 
 const PreTokenizer& FindPreTokenizer(std::string_view name) {
-  std::vector<std::string_view> names;
+  std::string names;
   for (const PreTokenizer& known : kPreTokenizers) {
     if (known.name == name) return known;
-    names.push_back(known.name);
+    names.append(names.empty() ? "" : ", ").append(known.name);
   }
   Fail(ErrorKind::kUnsupported,
-       "tokenizer.ggml.pre: pre-tokenizer {} is not supported; supported "
-       "are {}",
-       Quoted(name), fmt::join(names, ", "));
+       "tokenizer.ggml.pre: pre-tokenizer {} is not supported; supported are {}", Quoted(name),
+       names);
 }
 
 std::vector<std::string_view> SplitIntoWords(SplitRule rule, std::string_view text) {
