@@ -2,12 +2,11 @@
 // Linear layers on the CPU: memory of packed weights, and how panels are shared among threads.
 #include "backends/cpu/linear.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "backends/cpu/linear_pack.h"
+#include "backends/cpu/page_block.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/thread_pool.h"
 #include "core/check.h"
@@ -16,41 +15,19 @@
 namespace flashinfer::cpu {
 namespace {
 
-/// Tokens times columns whose activations stay in the second-level cache while panels go by.
-constexpr int64_t kTokenBlockElements = 512 * 1024;
+/// Bytes of activations that stay in the second-level cache while panels go by.
+constexpr int64_t kActivationBytes = 512 * 1024;
 /// Elements below which one thread prepares the activations: a region costs about 2 µs.
 constexpr int64_t kSerialElements = 16 * 1024;
 /// Bytes of weights that a thread takes at a time when there are few tokens.
 constexpr int64_t kGrainBytes = 32 * 1024;
 
-/// Zeroed pages of its own, in huge pages where the system has them: packed weights are read front
-/// to back once per token.
-class PageBlock {
- public:
-  explicit PageBlock(size_t bytes) : bytes_(bytes) {
-    block_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (block_ == MAP_FAILED) {
-      throw Error(ErrorKind::kDevice, fmt::format("no memory for {} bytes of weights", bytes));
-    }
-    madvise(block_, bytes, MADV_HUGEPAGE);
-  }
-  ~PageBlock() { munmap(block_, bytes_); }
-  PageBlock(const PageBlock&) = delete;
-  PageBlock& operator=(const PageBlock&) = delete;
-  uint8_t* data() const { return static_cast<uint8_t*>(block_); }
-  size_t size() const { return bytes_; }
-
- private:
-  void* block_;
-  size_t bytes_;
-};
-
 /// One source matrix within the packed block.
 struct Segment {
   WeightFormat format;
   int64_t rows;
-  int64_t first_row;    ///< of all rows
-  int64_t first_panel;  ///< of all panels
+  int64_t first_row;   ///< of all rows
+  int64_t first_task;  ///< of all tasks
   int64_t panel_bytes;
   int64_t offset;  ///< of the first panel
 };
@@ -74,11 +51,11 @@ class CpuLinear final : public PackedLinear {
   size_t size_bytes() const override { return block_.size(); }
 
   void Run(const LinearParams& params) const override {
-    if (params.num_tokens == 0) return;
-    const int64_t block_tokens =
-        std::min(params.num_tokens, std::max<int64_t>(16, kTokenBlockElements / cols_));
-    for (int64_t begin = 0; begin < params.num_tokens; begin += block_tokens) {
-      RunBlock(params, begin, std::min(begin + block_tokens, params.num_tokens));
+    const int64_t block = kernels_.max_block;
+    const int64_t at_once =
+        std::max(block, kActivationBytes / ActivationBytesPerToken() / block * block);
+    for (int64_t begin = 0; begin < params.num_tokens; begin += at_once) {
+      RunTokens(params, begin, std::min(at_once, params.num_tokens - begin));
     }
   }
 
@@ -96,23 +73,25 @@ class CpuLinear final : public PackedLinear {
   size_t Layout(const PackRequest& request) {
     int64_t offset = 0;
     for (const WeightView& source : request.sources) {
-      const Segment s{
-          source.format, source.rows, num_rows_, num_panels_, PanelBytes(source.format, cols_),
-          offset};
-      segments_.push_back(s);
+      const int64_t panel_bytes = PanelBytes(source.format, cols_);
+      segments_.push_back({source.format, source.rows, num_rows_, num_tasks_, panel_bytes, offset});
       num_rows_ += source.rows;
-      num_panels_ += Panels(source.rows);
-      offset += Panels(source.rows) * s.panel_bytes;
-      has_quantized_ = has_quantized_ || IsQuantized(source.format);
-      has_pairs_ = has_pairs_ || source.format == WeightFormat::kBF16;
+      num_tasks_ += (Panels(source.rows) + kernels_.panels_per_task - 1) / kernels_.panels_per_task;
+      offset += Panels(source.rows) * panel_bytes;
+      if (IsQuantized(source.format)) {
+        has_tiles_ = true;
+      } else if (source.format == WeightFormat::kBF16 && kernels_.uses_pairs) {
+        has_pairs_ = true;
+      } else {
+        has_floats_ = true;
+      }
     }
-    has_pairs_ = has_pairs_ && kernels_.make_pairs != nullptr;
     return static_cast<size_t>(offset);
   }
 
-  const Segment& SegmentOfPanel(int64_t panel) const {
+  const Segment& SegmentOfTask(int64_t task) const {
     size_t i = segments_.size() - 1;
-    while (segments_[i].first_panel > panel) --i;
+    while (segments_[i].first_task > task) --i;
     return segments_[i];
   }
 
@@ -122,79 +101,61 @@ class CpuLinear final : public PackedLinear {
     return segments_[i];
   }
 
-  /// Activations of `num_tokens` tokens in the caller's scratch. f32 rows are used in place.
-  LinearActivations TakeActivations(const LinearParams& params, int64_t num_tokens, void* scratch,
-                                    size_t* bytes) const {
-    ScratchCursor cursor(scratch);
+  int64_t ActivationBytesPerToken() const {
+    return (has_tiles_ ? cols_ / kTileCols * kActivationTileBytes : 0) +
+           (has_floats_ ? cols_ * 4 : 0) + (has_pairs_ ? (cols_ + 1) / 2 * 4 : 0);
+  }
+
+  /// Activations of `num_tokens` tokens in the caller's scratch.
+  LinearActivations TakeActivations(int64_t num_tokens) const {
+    ScratchCursor cursor(
+        ThreadScratch(static_cast<size_t>(num_tokens * ActivationBytesPerToken()) + 256));
     LinearActivations a{.cols = cols_};
-    if (has_quantized_) {
-      a.quants = cursor.Take<int8_t>(num_tokens * cols_);
-      a.scales = cursor.Take<float>(num_tokens * cols_ / 32);
-      a.sums = cursor.Take<int32_t>(num_tokens * cols_ / 16);
+    if (has_tiles_) {
+      a.tiles = cursor.Take<uint8_t>(num_tokens * (cols_ / kTileCols) * kActivationTileBytes);
     }
-    if (has_pairs_) a.pairs = cursor.Take<uint16_t>(num_tokens * ((cols_ + 1) / 2 * 2));
-    if (params.dtype_x != DType::kF32) {
-      a.floats = cursor.Take<float>(num_tokens * cols_);
-      a.floats_stride = cols_;
-    }
-    *bytes = cursor.used();
+    if (has_floats_) a.floats = cursor.Take<float>(num_tokens * cols_);
+    if (has_pairs_) a.pairs = cursor.Take<uint32_t>(num_tokens * ((cols_ + 1) / 2));
     return a;
   }
 
-  void Prepare(const LinearParams& params, int64_t first_token, int64_t num_tokens,
-               LinearActivations& a) const {
-    const char* x = static_cast<const char*>(params.x) +
-                    first_token * params.x_stride * SizeBytes(params.dtype_x);
-    const bool is_float = params.dtype_x == DType::kF32;
-    if (is_float) {
-      a.floats = reinterpret_cast<const float*>(x);
-      a.floats_stride = params.x_stride;
-    }
-    if (is_float && !has_quantized_ && !has_pairs_) return;
-    ParallelFor(num_tokens, std::max<int64_t>(1, kSerialElements / cols_),
+  void RunTokens(const LinearParams& params, int64_t first_token, int64_t num_tokens) const {
+    const LinearActivations a = TakeActivations(num_tokens);
+    const LinearInput input{static_cast<const char*>(params.x) +
+                                first_token * params.x_stride * SizeBytes(params.dtype_x),
+                            params.dtype_x, params.x_stride};
+    const int64_t block = kernels_.max_block;
+    ParallelFor((num_tokens + block - 1) / block,
+                std::max<int64_t>(1, kSerialElements / (cols_ * block)),
                 [&](int64_t begin, int64_t end) {
-                  for (int64_t t = begin; t < end; ++t) {
-                    const float* row = a.floats + t * a.floats_stride;
-                    if (!is_float) {
-                      kernels_.to_float(x + t * params.x_stride * SizeBytes(params.dtype_x),
-                                        params.dtype_x, const_cast<float*>(row), cols_);
-                    }
-                    if (has_quantized_) kernels_.quantize(row, a, t);
-                    if (has_pairs_) kernels_.make_pairs(row, a, t);
-                  }
+                  kernels_.prepare(input, begin * block, std::min(end * block, num_tokens), a);
                 });
-  }
-
-  void RunBlock(const LinearParams& params, int64_t first_token, int64_t end_token) const {
-    const int64_t num_tokens = end_token - first_token;
-    size_t bytes = 0;
-    TakeActivations(params, num_tokens, nullptr, &bytes);
-    LinearActivations a = TakeActivations(params, num_tokens, ThreadScratch(bytes), &bytes);
-    Prepare(params, first_token, num_tokens, a);
-    // Few tokens: pieces of a few microseconds. Many: a panel alone is longer than that.
-    const int64_t average_bytes = static_cast<int64_t>(block_.size()) / num_panels_;
-    const int64_t grain = std::max<int64_t>(1, kGrainBytes / (average_bytes * num_tokens));
-    ParallelFor(num_panels_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        RunPanel(params, a, first_token, num_tokens, panel);
+    // Few tokens: pieces of a few microseconds. Many: a task alone is longer than that.
+    const int64_t task_bytes = static_cast<int64_t>(block_.size()) / num_tasks_;
+    const int64_t grain = std::max<int64_t>(1, kGrainBytes / (task_bytes * num_tokens));
+    ParallelFor(num_tasks_, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        RunTask(params, a, first_token, num_tokens, task);
       }
     });
   }
 
-  void RunPanel(const LinearParams& params, const LinearActivations& a, int64_t first_token,
-                int64_t num_tokens, int64_t panel) const {
-    const Segment& s = SegmentOfPanel(panel);
-    const int64_t row = (panel - s.first_panel) * kPanelRows;
+  void RunTask(const LinearParams& params, const LinearActivations& a, int64_t first_token,
+               int64_t num_tokens, int64_t task) const {
+    const Segment& s = SegmentOfTask(task);
+    const int64_t panel = (task - s.first_task) * kernels_.panels_per_task;
+    const int64_t row = panel * kPanelRows;
     const int64_t out_row = s.first_row + row;
     const int64_t size = SizeBytes(params.dtype_out);
     kernels_.panel(
         {.activations = &a,
-         .panel = block_.data() + s.offset + (panel - s.first_panel) * s.panel_bytes,
+         .panel = block_.data() + s.offset + panel * s.panel_bytes,
+         .panel_bytes = s.panel_bytes,
          .format = s.format,
          .dtype_out = params.dtype_out,
-         .num_rows = static_cast<int>(std::min(kPanelRows, s.rows - row)),
-         .token_begin = 0,
-         .token_end = num_tokens,
+         .num_rows =
+             static_cast<int>(std::min(kernels_.panels_per_task * kPanelRows, s.rows - row)),
+         .num_tokens = num_tokens,
          .out = static_cast<char*>(params.out) + (first_token * params.out_stride + out_row) * size,
          .out_stride = params.out_stride,
          .bias = params.bias == nullptr ? nullptr : params.bias + out_row,
@@ -227,8 +188,9 @@ class CpuLinear final : public PackedLinear {
   const int64_t cols_;
   std::vector<Segment> segments_;
   int64_t num_rows_ = 0;
-  int64_t num_panels_ = 0;
-  bool has_quantized_ = false;
+  int64_t num_tasks_ = 0;
+  bool has_tiles_ = false;
+  bool has_floats_ = false;
   bool has_pairs_ = false;
   PageBlock block_;  // after the members that Layout() fills
 };

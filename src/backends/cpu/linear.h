@@ -14,11 +14,13 @@ namespace flashinfer::cpu {
 
 /// The kernels of one instruction set.
 struct LinearKernels {
-  /// Rounds one row of x, already float, to quants, scales and sums.
-  void (*quantize)(const float* x, const LinearActivations& activations, int64_t token);
-  /// Rounds one row of x to bf16 pairs; null where plain bf16 weights multiply with floats.
-  void (*make_pairs)(const float* x, const LinearActivations& activations, int64_t token);
-  void (*to_float)(const void* x, DType dtype, float* out, int64_t size);
+  int64_t panels_per_task;
+  int64_t max_block;  ///< tokens
+  bool uses_pairs;    ///< bf16 weights multiply with bf16 pairs, not with floats
+  /// Writes the arrays of `activations` that are there for tokens `begin` (a multiple of max_block)
+  /// to `end`.
+  void (*prepare)(const LinearInput& input, int64_t begin, int64_t end,
+                  const LinearActivations& activations);
   void (*panel)(const LinearPanelTask& task);
 };
 

@@ -72,32 +72,54 @@ constexpr int64_t PanelBytes(WeightFormat format, int64_t cols) {
   }
 }
 
-/// Activations of a call, prepared for the kernels: rounded to 8 bits per 32 columns for quantised
-/// weights, and as floats for plain ones. Dense rows.
+/// 32 columns of a block of tokens, rounded to 8 bits: x = scale * quant, with quants in -127..127.
+/// Where x is not finite the scale is NaN and the quants are 0.
+template <int kTokens>
+struct ActivationTile {
+  int8_t quants[kTokens][kTileCols];
+  float scales[kTokens];
+  float scaled_sums[kTokens];              ///< scale * sum of the quants
+  int32_t negative_sums[kTokens];          ///< -sum of the 32 quants
+  int32_t negative_half_sums[2][kTokens];  ///< of columns 0..15 and 16..31
+};
+inline constexpr int64_t kActivationTileBytes = 52;  ///< per token
+static_assert(sizeof(ActivationTile<3>) == 3 * kActivationTileBytes);
+
+/// Activations of a call as the kernels read them. Tokens go by blocks (as large as the instruction
+/// set has registers for, smaller ones at the end), the blocks' tokens interleaved, so that a block
+/// is one stream. A block of T tokens holds
+///
+///   tiles   [cols / 32]      ActivationTile<T>, for quantised weights
+///   floats  [cols, T]        for plain weights
+///   pairs   [cols / 2, T]    two bf16, an odd last one with 0, for instruction sets that use them
+///
+/// and begins at its first token times the bytes per token.
 struct LinearActivations {
-  int64_t cols;
-  int8_t* quants = nullptr;  ///< [num_tokens, cols], in -127..127
-  float* scales =
-      nullptr;  ///< [num_tokens, cols / 32]: x is scale * quant; NaN where x is not finite
-  int32_t* sums = nullptr;        ///< [num_tokens, cols / 16]: sums of 16 quants
-  const float* floats = nullptr;  ///< [num_tokens, floats_stride]
-  int64_t floats_stride = 0;
-  uint16_t* pairs =
-      nullptr;  ///< [num_tokens, cols rounded up to 2] bf16, for instruction sets that use it
+  int64_t cols = 0;
+  uint8_t* tiles = nullptr;
+  float* floats = nullptr;
+  uint32_t* pairs = nullptr;
 };
 
-/// Rows of one panel times tokens token_begin to token_end.
+/// Rows of x to prepare.
+struct LinearInput {
+  const void* x;
+  DType dtype;
+  int64_t stride;
+};
+
+/// Up to `panels_per_task` panels times all tokens.
 struct LinearPanelTask {
   const LinearActivations* activations;
   const uint8_t* panel;
+  int64_t panel_bytes;
   WeightFormat format;
   DType dtype_out;
-  int num_rows;  ///< 1 to 16
-  int64_t token_begin;
-  int64_t token_end;
-  char* out;  ///< of token 0 and the panel's first row; stride in elements
+  int num_rows;  ///< of all panels
+  int64_t num_tokens;
+  char* out;  ///< of token 0 and the first row; stride in elements
   int64_t out_stride;
-  const float* bias;  ///< of the panel's first row, or null
+  const float* bias;  ///< of the first row, or null
   const char* residual;
   int64_t residual_stride;
 };

@@ -15,6 +15,7 @@ struct I32 {
   __m512i v;
   static I32 Set(int32_t x) { return {_mm512_set1_epi32(x)}; }
 };
+inline I32 ShiftLeft(I32 x, int n) { return {_mm512_slli_epi32(x.v, static_cast<unsigned>(n))}; }
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   __m512i v;
@@ -31,14 +32,27 @@ inline U8 HighBits(U8 x) {
   if constexpr (kIndex < 2) return {_mm512_and_si512(_mm512_slli_epi16(x.v, 4 - 2 * kIndex), mask)};
   return {_mm512_and_si512(_mm512_srli_epi16(x.v, 2 * kIndex - 4), mask)};
 }
+/// Bit `kIndex` of each byte, as bit 4.
+template <int kIndex>
+inline U8 FifthBit(U8 x) {
+  const __m512i mask = _mm512_set1_epi8(0x10);
+  if constexpr (kIndex < 4) return {_mm512_and_si512(_mm512_slli_epi16(x.v, 4 - kIndex), mask)};
+  return {_mm512_and_si512(_mm512_srli_epi16(x.v, kIndex - 4), mask)};
+}
+/// Bytes below 16 as indices into a table.
+inline U8 LookUp(const uint8_t (&table)[16], U8 index) {
+  const __m512i all =
+      _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm512_shuffle_epi8(all, index.v)};
+}
 inline U8 operator|(U8 a, U8 b) { return {_mm512_or_si512(a.v, b.v)}; }
-/// acc + Σ of four products per row; `a` holds four activations.
+/// acc + Σ of four products per row; every lane of `a` holds four activations.
 template <QuantBits kBits>
-inline I32 Dot(I32 acc, U8 w, int32_t a) {
-  const __m512i x = _mm512_set1_epi32(a);
+inline I32 Dot(I32 acc, U8 w, I32 a) {
 #if defined(__AVX512VNNI__)
-  return {_mm512_dpbusd_epi32(acc.v, w.v, x)};
+  return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)};
 #else
+  const __m512i x = a.v;
   const __m512i ones = _mm512_set1_epi16(1);
   if constexpr (kBits == QuantBits::k6) {
     return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(_mm512_maddubs_epi16(w.v, x), ones))};
@@ -76,6 +90,7 @@ struct I32 {
   __m256i v;
   static I32 Set(int32_t x) { return {_mm256_set1_epi32(x)}; }
 };
+inline I32 ShiftLeft(I32 x, int n) { return {_mm256_slli_epi32(x.v, n)}; }
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   __m256i v;
@@ -94,11 +109,24 @@ inline U8 HighBits(U8 x) {
   if constexpr (kIndex < 2) return {_mm256_and_si256(_mm256_slli_epi16(x.v, 4 - 2 * kIndex), mask)};
   return {_mm256_and_si256(_mm256_srli_epi16(x.v, 2 * kIndex - 4), mask)};
 }
+/// Bit `kIndex` of each byte, as bit 4.
+template <int kIndex>
+inline U8 FifthBit(U8 x) {
+  const __m256i mask = _mm256_set1_epi8(0x10);
+  if constexpr (kIndex < 4) return {_mm256_and_si256(_mm256_slli_epi16(x.v, 4 - kIndex), mask)};
+  return {_mm256_and_si256(_mm256_srli_epi16(x.v, kIndex - 4), mask)};
+}
+/// Bytes below 16 as indices into a table.
+inline U8 LookUp(const uint8_t (&table)[16], U8 index) {
+  const __m256i all =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(all, index.v)};
+}
 inline U8 operator|(U8 a, U8 b) { return {_mm256_or_si256(a.v, b.v)}; }
-/// acc + Σ of four products per row; `a` holds four activations.
+/// acc + Σ of four products per row; every lane of `a` holds four activations.
 template <QuantBits kBits>
-inline I32 Dot(I32 acc, U8 w, int32_t a) {
-  const __m256i x = _mm256_set1_epi32(a);
+inline I32 Dot(I32 acc, U8 w, I32 a) {
+  const __m256i x = a.v;
   const __m256i ones = _mm256_set1_epi16(1);
   if constexpr (kBits == QuantBits::k6) {
     return {_mm256_add_epi32(acc.v, _mm256_madd_epi16(_mm256_maddubs_epi16(w.v, x), ones))};
@@ -139,6 +167,10 @@ struct I32 {
   int32_t v[F32::kWidth];
   static I32 Set(int32_t x) { return {{x, x, x, x, x, x, x, x}}; }
 };
+inline I32 ShiftLeft(I32 x, int n) {
+  for (int32_t& lane : x.v) lane *= 1 << n;
+  return x;
+}
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   uint8_t v[4 * F32::kWidth];
@@ -163,14 +195,23 @@ template <int kIndex>
 inline U8 HighBits(U8 x) {
   return MapBytes([&](int i) { return ((x.v[i] >> (2 * kIndex)) & 3) << 4; });
 }
+/// Bit `kIndex` of each byte, as bit 4.
+template <int kIndex>
+inline U8 FifthBit(U8 x) {
+  return MapBytes([&](int i) { return ((x.v[i] >> kIndex) & 1) << 4; });
+}
+/// Bytes below 16 as indices into a table.
+inline U8 LookUp(const uint8_t (&table)[16], U8 index) {
+  return MapBytes([&](int i) { return table[index.v[i]]; });
+}
 inline U8 operator|(U8 a, U8 b) {
   return MapBytes([&](int i) { return a.v[i] | b.v[i]; });
 }
-/// acc + Σ of four products per row; `a` holds four activations.
+/// acc + Σ of four products per row; every lane of `a` holds four activations.
 template <QuantBits kBits>
-inline I32 Dot(I32 acc, U8 w, int32_t a) {
+inline I32 Dot(I32 acc, U8 w, I32 a) {
   int8_t x[4];
-  __builtin_memcpy(x, &a, 4);
+  __builtin_memcpy(x, a.v, 4);
   for (int row = 0; row < F32::kWidth; ++row) {
     for (int j = 0; j < 4; ++j) acc.v[row] += w.v[4 * row + j] * x[j];
   }

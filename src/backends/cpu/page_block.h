@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Long-lived memory in huge pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace flashinfer::cpu {
+
+/// Zeroed memory that is read front to back. Blocks made one after the other share 2 MiB pages,
+/// where the system has them, so that small ones get them too; the system takes memory back when
+/// the last block of a piece of 64 MiB is gone.
+class PageBlock {
+ public:
+  /// Throws Error(kDevice) when there is no memory.
+  explicit PageBlock(size_t bytes);
+
+  uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::shared_ptr<void> piece_;
+  uint8_t* data_;
+  size_t size_;
+};
+
+}  // namespace flashinfer::cpu
