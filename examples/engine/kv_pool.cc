@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference counts, content look-up and eviction of KV cache pages.
-#include "kv_pool.h"
+#include "engine/kv_pool.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Continuous batching with chunked prefill, prefix sharing and preemption.
-#include "scheduler.h"
+#include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace flashinfer::engine {
 
@@ -94,6 +95,7 @@ void Scheduler::MatchPages(Sequence& sequence) {
     sequence.key = key;
     sequence.num_computed += page_size;
     ++stats_.num_shared_pages;
+    if (!std::exchange(sequence.has_shared, true)) ++stats_.num_prefix_hits;
   }
 }
 
