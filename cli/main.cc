@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of flashinfer: reads the options, runs a command, turns errors into exit codes.
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "flashinfer/error.h"
+#include "flashinfer/version.h"
+
+namespace flashinfer::cli {
+namespace {
+
+int ExitCode(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalidArgument:
+      return kExitUsage;
+    case ErrorKind::kUnsupported:
+      return 3;
+    case ErrorKind::kCompile:
+      return 4;
+    case ErrorKind::kDevice:
+      return 5;
+    case ErrorKind::kIo:
+      return 6;
+    case ErrorKind::kInternal:
+      break;
+  }
+  return 70;
+}
+
+/// Everything that the command line can say.
+struct Options {
+  GenerateOptions generate;
+  ScoreOptions score;
+  TokenizeOptions tokenize;
+  ReplayOptions replay;
+  ExplainOptions explain;
+  std::vector<std::string> explain_words;
+};
+
+void AddModel(CLI::App& command, ModelOptions& model) {
+  command.add_option("--model", model.path, "GGUF file, or llama2.c checkpoint")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--context", model.context, "Longest prompt and answer in tokens; the model's")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--kv-mib", model.kv_mib, "Size of the KV cache")->check(CLI::PositiveNumber);
+  command.add_option("--threads", model.threads, "Threads; all cores")->check(CLI::Range(1, 256));
+}
+
+void AddJson(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print one JSON object");
+}
+
+void AddGenerate(CLI::App& app, GenerateOptions& o) {
+  CLI::App& command = *app.add_subcommand(
+      "generate", "Answer prompts; on a terminal without --prompt, chat");
+  AddModel(command, o.model);
+  // One value a flag: a list would swallow what follows.
+  command.add_option("--prompt", o.prompts, "Text to answer; several run as one batch")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command.add_option("--system", o.system, "System message")->type_name("TEXT");
+  command.add_flag("--raw", o.is_raw, "No chat template; special tokens in the text count as such");
+  command.add_option("--max-tokens", o.max_tokens, "Longest answer in tokens")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--temperature", o.sampling.temperature, "0: the likeliest token always")
+      ->capture_default_str();
+  command.add_option("--top-k", o.sampling.top_k, "Keep the likeliest tokens; 0: all")
+      ->capture_default_str();
+  command.add_option("--top-p", o.sampling.top_p, "Keep tokens up to this probability together")
+      ->capture_default_str();
+  command.add_option("--min-p", o.sampling.min_p, "Keep tokens of this share of the likeliest's")
+      ->capture_default_str();
+  command.add_option("--seed", o.sampling.seed, "Same seed, same answer, whatever else runs")
+      ->capture_default_str();
+  command.add_option("--stop", o.stops, "End the answer before this text; may be repeated")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command.add_flag("--ignore-eos", o.ignore_eos, "Go on after the model's end-of-answer token");
+  AddJson(command, o.json);
+}
+
+void AddScore(CLI::App& app, ScoreOptions& o) {
+  CLI::App& command = *app.add_subcommand("score", "Mean negative log-likelihood of a text");
+  AddModel(command, o.model);
+  command.add_option("textfile", o.text_file, "UTF-8 text")->required()->type_name("TEXTFILE");
+  AddJson(command, o.json);
+}
+
+void AddTokenize(CLI::App& app, TokenizeOptions& o) {
+  CLI::App& command = *app.add_subcommand("tokenize", "Token ids of a text");
+  command.add_option("--model", o.model, "GGUF file, or llama2.c checkpoint")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--text", o.text, "Text to tokenize")->required()->type_name("TEXT");
+  command.add_flag("--special", o.parse_special, "Special tokens in the text count as such");
+  AddJson(command, o.json);
+}
+
+void AddReplay(CLI::App& app, ReplayOptions& o) {
+  CLI::App& command = *app.add_subcommand(
+      "replay-trace", "Serve the requests of a trace, at the times it gives");
+  command.add_option("trace", o.trace, "Mooncake JSONL or Azure CSV; a synthetic one without it")
+      ->type_name("TRACE");
+  AddModel(command, o.model);
+  command.add_option("--requests", o.num_requests, "Only the first N")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  command.add_option("--length-scale", o.length_scale, "Multiplies lengths of prompts and answers")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--time-scale", o.time_scale, "Multiplies arrival times; 0: all at once")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--seed", o.seed, "Of the synthetic trace")->capture_default_str();
+  AddJson(command, o.json);
+}
+
+void AddExplain(CLI::App& app, Options& o) {
+  CLI::App& command = *app.add_subcommand(
+      "explain", "Which backend takes a problem, and why the others do not");
+  auto* problem = command.add_option("problem", o.explain_words,
+                                     "Such as: rmsnorm dtype=bf16 hidden_size=576");
+  auto* matrix =
+      command.add_flag("--matrix", o.explain.matrix, "The whole support matrix, as Markdown");
+  problem->excludes(matrix);
+}
+
+int Run(int argc, char** argv) {
+  Options options;
+  CLI::App app("LLM inference operators, and a small engine that serves models with them",
+               "flashinfer");
+  app.set_version_flag("--version", fmt::format("flashinfer {}", Version()));
+  app.require_subcommand(1);
+  AddGenerate(app, options.generate);
+  AddScore(app, options.score);
+  AddTokenize(app, options.tokenize);
+  AddReplay(app, options.replay);
+  AddExplain(app, options);
+  app.add_subcommand("show-config", "Switches, threads, instruction set, version");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "flashinfer: {} (see flashinfer --help)\n", error.what());
+    return kExitUsage;
+  }
+  if (app.got_subcommand("generate")) return Generate(options.generate);
+  if (app.got_subcommand("score")) return Score(options.score);
+  if (app.got_subcommand("tokenize")) return Tokenize(options.tokenize);
+  if (app.got_subcommand("replay-trace")) return ReplayTrace(options.replay);
+  if (app.got_subcommand("show-config")) return ShowConfig();
+  options.explain.problem = fmt::format("{}", fmt::join(options.explain_words, " "));
+  return Explain(options.explain);
+}
+
+/// What is still buffered must have arrived before the command counts as done.
+int FlushOutput(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  throw Error(ErrorKind::kIo, "standard output: cannot be written");
+}
+
+int Main(int argc, char** argv) {
+  try {
+    return FlushOutput(Run(argc, argv));
+  } catch (const Error& error) {
+    fmt::print(stderr, "flashinfer: {}\n", error.what());
+    return ExitCode(error.kind());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "flashinfer: out of memory\n");
+    return ExitCode(ErrorKind::kDevice);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "flashinfer: this is a bug: {}\n", error.what());
+    return ExitCode(ErrorKind::kInternal);
+  }
+}
+
+}  // namespace
+}  // namespace flashinfer::cli
+
+int main(int argc, char** argv) { return flashinfer::cli::Main(argc, argv); }
