@@ -35,8 +35,11 @@ Session::Session(const ModelOptions& options)
     : options_(options),
       model_name_(std::filesystem::path(options.path).filename().string()),
       checkpoint_(engine::Checkpoint::Open(options.path)),
-      tokenizer_(engine::LoadTokenizer(*checkpoint_)),
-      template_source_(engine::ChatTemplateSource(*checkpoint_)) {}
+      tokenizer_(engine::LoadTokenizer(*checkpoint_)) {
+  if (const engine::GgufFile* file = checkpoint_->gguf()) {
+    template_source_ = file->GetString("tokenizer.chat_template", "");
+  }
+}
 
 std::vector<int32_t> Session::EncodeRaw(std::string_view text) const {
   engine::CheckUtf8("prompt", text);

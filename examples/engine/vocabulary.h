@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer and chat template that come with a model file.
+// The tokenizer that comes with a model file.
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "engine/checkpoint.h"
 #include "engine/tokenizer.h"
@@ -14,8 +13,5 @@ namespace flashinfer::engine {
 /// a kind of vocabulary that is not byte-level BPE, kIo where the file is missing, and as the
 /// tokenizers for a vocabulary that contradicts itself.
 std::unique_ptr<Tokenizer> LoadTokenizer(const Checkpoint& checkpoint);
-
-/// The source of the model's chat template, empty when it has none.
-std::string ChatTemplateSource(const Checkpoint& checkpoint);
 
 }  // namespace flashinfer::engine

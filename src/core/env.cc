@@ -24,9 +24,15 @@ constexpr std::array<EnvSwitch, 5> kSwitches{{
 
 std::atomic<int64_t> num_reads{0};
 
+/// Of each switch, in the order of the list.
+std::array<std::string, kSwitches.size()> values;
+
 std::string Read(const char* name) {
   num_reads.fetch_add(1, std::memory_order_relaxed);
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once, at first use
+  for (size_t i = 0; i < kSwitches.size(); ++i) {
+    if (kSwitches[i].name == name && value != nullptr) values[i] = value;
+  }
   return value == nullptr ? "" : value;
 }
 
@@ -56,6 +62,11 @@ const Env& GetEnv() {
 }
 
 std::span<const EnvSwitch> EnvSwitches() { return kSwitches; }
+
+const std::string& EnvValue(const EnvSwitch& env_switch) {
+  GetEnv();
+  return values[static_cast<size_t>(&env_switch - kSwitches.data())];
+}
 
 int64_t NumEnvReads() { return num_reads.load(std::memory_order_relaxed); }
 

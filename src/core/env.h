@@ -25,6 +25,8 @@ struct EnvSwitch {
   std::string_view meaning;
 };
 std::span<const EnvSwitch> EnvSwitches();
+/// As it was set when the environment was read; empty when unset.
+const std::string& EnvValue(const EnvSwitch& env_switch);
 
 /// How often the environment has been read, for the test that run() never does.
 int64_t NumEnvReads();
