@@ -44,7 +44,7 @@ struct TokenizeOptions {
 
 struct ReplayOptions {
   ModelOptions model;
-  std::string trace;  ///< empty: a synthetic one
+  std::string trace;         ///< empty: a synthetic one
   int64_t num_requests = 0;  ///< 0: all of a file, 100 of a synthetic trace
   double length_scale = 1;
   double time_scale = 1;

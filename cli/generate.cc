@@ -93,10 +93,10 @@ void PrintTable(const std::vector<Answer>& answers, const Session& session,
   const Summary summary(answers);
   Table table;
   table.Add("model", fmt::format("{}, {} threads", session.model_name(), NumThreads()));
-  table.Add("prompt", fmt::format("{} tokens, {:.1f} tokens/s", summary.prompt_tokens,
-                                  PrefillRate(stats)));
-  table.Add("answer", fmt::format("{} tokens, {:.1f} tokens/s", summary.generated_tokens,
-                                  DecodeRate(stats)));
+  table.Add("prompt",
+            fmt::format("{} tokens, {:.1f} tokens/s", summary.prompt_tokens, PrefillRate(stats)));
+  table.Add("answer",
+            fmt::format("{} tokens, {:.1f} tokens/s", summary.generated_tokens, DecodeRate(stats)));
   table.Add("first token", fmt::format("after {:.1f} ms", summary.first_token_ms));
   AddEngineRows(table, engine);
   table.Print();
@@ -197,9 +197,8 @@ int Chat(const GenerateOptions& options, Session& session) {
     try {
       const std::vector<int32_t> prompt =
           options.is_raw ? session.EncodeRaw(line) : session.EncodeChat(messages);
-      answers.push_back(
-          RunPrompts({prompt}, options, session, engine,
-                     [](const ShownText& shown) { Print(shown.text); })[0]);
+      answers.push_back(RunPrompts({prompt}, options, session, engine,
+                                   [](const ShownText& shown) { Print(shown.text); })[0]);
       Print("\n");
       messages.push_back({"assistant", answers.back().text()});
     } catch (const Error& error) {

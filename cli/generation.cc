@@ -81,7 +81,8 @@ void AddEngineRows(Table& table, const engine::Engine& engine) {
                                     stats.scheduler.peak_used_pages, engine.num_pages(),
                                     engine.page_size(), stats.scheduler.num_shared_pages));
   if (stats.scheduler.num_preemptions > 0) {
-    table.Add("preempted", fmt::format("{} times for lack of pages", stats.scheduler.num_preemptions));
+    table.Add("preempted",
+              fmt::format("{} times for lack of pages", stats.scheduler.num_preemptions));
   }
   table.Add("memory", fmt::format("{:.1f} MiB at the peak", PeakMemoryMib()));
 }

@@ -4,8 +4,8 @@
 #include <exception>
 #include <new>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "commands.h"
 #include "flashinfer/error.h"
@@ -46,7 +46,8 @@ void AddModel(CLI::App& command, ModelOptions& model) {
   command.add_option("--model", model.path, "GGUF file, or llama2.c checkpoint")
       ->required()
       ->type_name("FILE");
-  command.add_option("--context", model.context, "Longest prompt and answer in tokens; the model's")
+  command
+      .add_option("--context", model.context, "Longest prompt and answer in tokens; the model's")
       ->check(CLI::PositiveNumber);
   command.add_option("--kv-mib", model.kv_mib, "Size of the KV cache")->check(CLI::PositiveNumber);
   command.add_option("--threads", model.threads, "Threads; all cores")->check(CLI::Range(1, 256));
@@ -57,8 +58,8 @@ void AddJson(CLI::App& command, bool& json) {
 }
 
 void AddGenerate(CLI::App& app, GenerateOptions& o) {
-  CLI::App& command = *app.add_subcommand(
-      "generate", "Answer prompts; on a terminal without --prompt, chat");
+  CLI::App& command =
+      *app.add_subcommand("generate", "Answer prompts; on a terminal without --prompt, chat");
   AddModel(command, o.model);
   // One value a flag: a list would swallow what follows.
   command.add_option("--prompt", o.prompts, "Text to answer; several run as one batch")
@@ -108,8 +109,8 @@ void AddTokenize(CLI::App& app, TokenizeOptions& o) {
 }
 
 void AddReplay(CLI::App& app, ReplayOptions& o) {
-  CLI::App& command = *app.add_subcommand(
-      "replay-trace", "Serve the requests of a trace, at the times it gives");
+  CLI::App& command =
+      *app.add_subcommand("replay-trace", "Serve the requests of a trace, at the times it gives");
   command.add_option("trace", o.trace, "Mooncake JSONL or Azure CSV; a synthetic one without it")
       ->type_name("TRACE");
   AddModel(command, o.model);
@@ -127,10 +128,10 @@ void AddReplay(CLI::App& app, ReplayOptions& o) {
 }
 
 void AddExplain(CLI::App& app, Options& o) {
-  CLI::App& command = *app.add_subcommand(
-      "explain", "Which backend takes a problem, and why the others do not");
-  auto* problem = command.add_option("problem", o.explain_words,
-                                     "Such as: rmsnorm dtype=bf16 hidden_size=576");
+  CLI::App& command =
+      *app.add_subcommand("explain", "Which backend takes a problem, and why the others do not");
+  auto* problem =
+      command.add_option("problem", o.explain_words, "Such as: rmsnorm dtype=bf16 hidden_size=576");
   auto* matrix =
       command.add_flag("--matrix", o.explain.matrix, "The whole support matrix, as Markdown");
   problem->excludes(matrix);

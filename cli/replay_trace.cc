@@ -56,8 +56,7 @@ std::vector<engine::TraceRequest> LoadTrace(const ReplayOptions& options) {
   }
   std::vector<engine::TraceRequest> trace;
   engine::TraceReader reader = engine::TraceReader::Open(options.trace);
-  while (options.num_requests == 0 ||
-         static_cast<int64_t>(trace.size()) < options.num_requests) {
+  while (options.num_requests == 0 || static_cast<int64_t>(trace.size()) < options.num_requests) {
     std::optional<engine::TraceRequest> request = reader.Next();
     if (!request) break;
     trace.push_back(std::move(*request));
@@ -84,8 +83,7 @@ class Replay {
         continue;
       }
       for (const engine::TokenEvent& event : engine_.Step()) Record(event);
-      progress.Show(num_finished_, fmt::format("{:.1f} tokens/s",
-                                               Rate(num_generated_, Seconds())));
+      progress.Show(num_finished_, fmt::format("{:.1f} tokens/s", Rate(num_generated_, Seconds())));
     }
     elapsed_s_ = Seconds();
   }
@@ -105,8 +103,7 @@ class Replay {
                                   engine_.context_length(), engine_.config().vocab_size);
       if (prompt.is_cut) ++num_cut_;
       num_prompt_tokens_ += static_cast<int64_t>(prompt.tokens.size());
-      const int64_t id =
-          engine_.Submit({.prompt = prompt.tokens, .max_tokens = prompt.max_tokens});
+      const int64_t id = engine_.Submit({.prompt = prompt.tokens, .max_tokens = prompt.max_tokens});
       served_.emplace(id, Served{Due(trace_[next_])});
     }
   }
@@ -154,9 +151,9 @@ void Replay::PrintTable(const Session& session) const {
                         stats.num_shared_pages * engine_.page_size(), num_prompt_tokens_));
   table.Add("first token", latencies(Percentiles(first_token_ms_)));
   table.Add("between tokens", latencies(Percentiles(between_tokens_ms_)));
-  table.Add("throughput", fmt::format("{:.1f} tokens/s of prompts, {:.1f} tokens/s of answers",
-                                      Rate(num_prompt_tokens_, elapsed_s_),
-                                      Rate(num_generated_, elapsed_s_)));
+  table.Add("throughput",
+            fmt::format("{:.1f} tokens/s of prompts, {:.1f} tokens/s of answers",
+                        Rate(num_prompt_tokens_, elapsed_s_), Rate(num_generated_, elapsed_s_)));
   AddEngineRows(table, engine_);
   table.Print();
 }

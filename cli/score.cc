@@ -22,9 +22,8 @@ int Score(const ScoreOptions& options) {
   const std::vector<int32_t> ids = session.tokenizer().Encode(text, SpecialTokens::kPlain);
   const double mean_nll = session.StartEngine().MeanNll(ids);
   if (options.json) {
-    const nlohmann::ordered_json out{{"num_tokens", ids.size()},
-                                     {"mean_nll", mean_nll},
-                                     {"perplexity", std::exp(mean_nll)}};
+    const nlohmann::ordered_json out{
+        {"num_tokens", ids.size()}, {"mean_nll", mean_nll}, {"perplexity", std::exp(mean_nll)}};
     fmt::print("{}\n", out.dump(2));
   } else {
     fmt::print("tokens      {}\nmean NLL    {:.5f}\nperplexity  {:.4f}\n", ids.size(), mean_nll,
@@ -36,8 +35,10 @@ int Score(const ScoreOptions& options) {
 int Tokenize(const TokenizeOptions& options) {
   engine::CheckUtf8("text", options.text);
   const engine::Checkpoint checkpoint = engine::Checkpoint::Open(options.model);
-  const std::vector<int32_t> ids = engine::LoadTokenizer(checkpoint)->Encode(
-      options.text, options.parse_special ? SpecialTokens::kParse : SpecialTokens::kPlain);
+  const std::vector<int32_t> ids =
+      engine::LoadTokenizer(checkpoint)
+          ->Encode(options.text,
+                   options.parse_special ? SpecialTokens::kParse : SpecialTokens::kPlain);
   if (options.json) {
     fmt::print("{}\n", nlohmann::json{{"ids", ids}}.dump());
   } else {

@@ -66,12 +66,11 @@ std::vector<int32_t> Session::EncodeChat(const std::vector<engine::ChatMessage>&
   };
   try {
     if (!template_) template_.emplace(template_source_);
-    return tokenizer_->Encode(template_->Render({.messages = messages,
-                                                 .bos_token = text(special.bos),
-                                                 .eos_token = text(special.eos)}));
+    return tokenizer_->Encode(template_->Render(
+        {.messages = messages, .bos_token = text(special.bos), .eos_token = text(special.eos)}));
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("chat template: {}; --raw prompts without it",
-                                          error.what()));
+    throw Error(error.kind(),
+                fmt::format("chat template: {}; --raw prompts without it", error.what()));
   }
 }
 

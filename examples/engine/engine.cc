@@ -47,17 +47,17 @@ Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options) : opt
   // Page numbers are 32 bits wide.
   const int64_t num_pages = std::min<int64_t>(kv_bytes / page_bytes, INT32_MAX);
   if (num_pages < 1) {
-    ThrowInvalid(fmt::format("kv-mib: {} bytes do not hold one page, which takes {}", kv_bytes,
-                             page_bytes));
+    ThrowInvalid(
+        fmt::format("kv-mib: {} bytes do not hold one page, which takes {}", kv_bytes, page_bytes));
   }
   options_.scheduler.max_requests =
       std::min(options.scheduler.max_requests, options.scheduler.max_step_tokens);
   pool_.emplace(num_pages, options.page_size);
   scheduler_.emplace(*pool_, options_.scheduler);
   model_.emplace(checkpoint, ModelLimits{.max_step_tokens = options_.scheduler.max_step_tokens,
-                                     .max_requests = options_.scheduler.max_requests,
-                                     .num_pages = num_pages,
-                                     .page_size = options.page_size});
+                                         .max_requests = options_.scheduler.max_requests,
+                                         .num_pages = num_pages,
+                                         .page_size = options.page_size});
 }
 
 Engine::~Engine() = default;
@@ -66,8 +66,8 @@ void Engine::CheckRequest(const Request& request) const {
   const auto num_tokens = static_cast<int64_t>(request.prompt.size());
   if (num_tokens == 0) ThrowInvalid("prompt: is empty, expected one token or more");
   if (num_tokens > context_length_) {
-    ThrowInvalid(fmt::format("prompt: has {} tokens, the context holds {}", num_tokens,
-                             context_length_));
+    ThrowInvalid(
+        fmt::format("prompt: has {} tokens, the context holds {}", num_tokens, context_length_));
   }
   if (request.max_tokens < 1) {
     ThrowInvalid(fmt::format("max-tokens: is {}, expected 1 or more", request.max_tokens));
@@ -84,7 +84,8 @@ void Engine::CheckRequest(const Request& request) const {
       std::min(num_tokens + request.max_tokens - 1, std::max(context_length_ - 1, num_tokens));
   if (pool_->PagesFor(max_computed) > num_pages()) {
     ThrowInvalid(fmt::format(
-        "kv-mib: the KV cache holds {} tokens, the request may need {} ({} of prompt, {} of answer)",
+        "kv-mib: the KV cache holds {} tokens, the request may need {} ({} of prompt, {} of "
+        "answer)",
         num_pages() * page_size(), max_computed, num_tokens, max_computed - num_tokens + 1));
   }
 }
@@ -123,9 +124,8 @@ EngineStats Engine::stats() const {
 
 Engine::Active& Engine::Find(int64_t request) {
   // Ids rise along the list.
-  return **std::ranges::lower_bound(active_, request, {}, [](const std::unique_ptr<Active>& a) {
-    return a->sequence.id;
-  });
+  return **std::ranges::lower_bound(
+      active_, request, {}, [](const std::unique_ptr<Active>& a) { return a->sequence.id; });
 }
 
 void Engine::AppendRow(const ScheduledRow& row) {
@@ -155,9 +155,9 @@ void Engine::FillBatch(std::span<const ScheduledRow> rows) {
     Active& active = Find(row.sequence->id);
     batch_.logit_rows.push_back(static_cast<int32_t>(batch_.num_tokens() - 1));
     drawing_.push_back(&active);
-    draws_.push_back({&active.request.sampling,
-                      static_cast<int64_t>(active.sequence.tokens.size() -
-                                           active.request.prompt.size())});
+    draws_.push_back(
+        {&active.request.sampling,
+         static_cast<int64_t>(active.sequence.tokens.size() - active.request.prompt.size())});
   }
 }
 

@@ -17,8 +17,8 @@ namespace flashinfer::engine {
 
 struct EngineOptions {
   int64_t context_length = 0;  ///< longest request, prompt and answer; 0: the model's
-  int64_t kv_bytes = 0;        ///< of the KV cache; 0: eight requests as long as the context, but at
-                               ///< least 64 MiB and at most 1 GiB (or one such request)
+  int64_t kv_bytes = 0;  ///< of the KV cache; 0: eight requests as long as the context, but at
+                         ///< least 64 MiB and at most 1 GiB (or one such request)
   int32_t page_size = 16;
   SchedulerOptions scheduler;
 };

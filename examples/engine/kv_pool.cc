@@ -2,7 +2,6 @@
 // Reference counts, content look-up and eviction of KV cache pages.
 #include "engine/kv_pool.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <array>

@@ -96,16 +96,15 @@ void KeepRows(const TensorView& matrix, std::span<const int32_t> rows) {
   auto* data = matrix.data_as<float>();
   for (size_t i = 0; i < rows.size(); ++i) {
     // Rows rise, so a row is read before it is written over.
-    std::memmove(data + i * cols, data + static_cast<size_t>(rows[i]) * cols,
-                 cols * sizeof(float));
+    std::memmove(data + i * cols, data + static_cast<size_t>(rows[i]) * cols, cols * sizeof(float));
   }
 }
 
 }  // namespace
 
 void StepBatch::Clear() {
-  for (std::vector<int32_t>* list : {&token_ids, &positions, &requests, &page_indices,
-                                     &last_page_len, &logit_rows}) {
+  for (std::vector<int32_t>* list :
+       {&token_ids, &positions, &requests, &page_indices, &last_page_len, &logit_rows}) {
     list->clear();
   }
   qo_indptr.assign(1, 0);
@@ -230,9 +229,10 @@ void Model::Impl::Plan(const StepBatch& batch) {
       prefill_qo_indptr.push_back(batch.qo_indptr[i] - batch.num_decodes);
       prefill_page_indptr.push_back(page_indptr[i] - first_page);
     }
-    prefill.Plan(fill(BatchPrefillProblem()), View(prefill_qo_indptr),
-                 {View(prefill_page_indptr), View(page_indices.subspan(static_cast<size_t>(first_page))),
-                  View(last_page_len.subspan(num_decodes))});
+    prefill.Plan(
+        fill(BatchPrefillProblem()), View(prefill_qo_indptr),
+        {View(prefill_page_indptr), View(page_indices.subspan(static_cast<size_t>(first_page))),
+         View(last_page_len.subspan(num_decodes))});
   }
 }
 

@@ -85,10 +85,10 @@ void Scheduler::MatchPages(Sequence& sequence) {
   if (!options_.share_prefixes || sequence.num_computed % page_size != 0) return;
   // The last token is always computed: its logits are wanted.
   while (sequence.num_pending() > page_size) {
-    const PageKey key =
-        ChainKey(sequence.key, std::span(sequence.tokens)
-                                   .subspan(static_cast<size_t>(sequence.num_computed),
-                                            static_cast<size_t>(page_size)));
+    const PageKey key = ChainKey(
+        sequence.key,
+        std::span(sequence.tokens)
+            .subspan(static_cast<size_t>(sequence.num_computed), static_cast<size_t>(page_size)));
     const std::optional<int32_t> page = pool_.Match(key);
     if (!page) return;
     sequence.pages.push_back(*page);
@@ -111,7 +111,8 @@ void Scheduler::Take(Sequence& sequence, int64_t num_tokens) {
     sequence.key = ChainKey(sequence.key, std::span(sequence.tokens)
                                               .subspan(static_cast<size_t>(i * page_size),
                                                        static_cast<size_t>(page_size)));
-    if (options_.share_prefixes) pool_.Publish(sequence.pages[static_cast<size_t>(i)], sequence.key);
+    if (options_.share_prefixes)
+      pool_.Publish(sequence.pages[static_cast<size_t>(i)], sequence.key);
   }
   rows_.push_back({&sequence, begin, num_tokens, sequence.num_pending() == 0});
 }

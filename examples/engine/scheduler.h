@@ -17,7 +17,7 @@ struct Sequence {
   std::vector<int32_t> tokens;  ///< prompt, then what was generated
   int64_t num_computed = 0;
   std::vector<int32_t> pages;
-  PageKey key;            ///< of the last full page
+  PageKey key;              ///< of the last full page
   bool has_shared = false;  ///< whether a page was ever found by content
 
   int64_t num_pending() const { return static_cast<int64_t>(tokens.size()) - num_computed; }
@@ -30,8 +30,8 @@ struct SchedulerOptions {
 };
 
 struct SchedulerStats {
-  int64_t num_shared_pages = 0;   ///< found by content instead of computed, each time counted
-  int64_t num_prefix_hits = 0;   ///< requests that found any
+  int64_t num_shared_pages = 0;     ///< found by content instead of computed, each time counted
+  int64_t num_prefix_hits = 0;      ///< requests that found any
   int64_t num_computed_tokens = 0;  ///< including those computed again
   int64_t num_preemptions = 0;
   int64_t peak_used_pages = 0;

@@ -33,8 +33,8 @@ TracePrompt MakeTracePrompt(const TraceRequest& request, uint64_t number, double
     prompt.max_tokens = std::clamp<int64_t>(context_length / 2, 1, prompt.max_tokens);
     num_tokens = std::max<int64_t>(std::min(num_tokens, context_length - prompt.max_tokens), 1);
   }
-  const int64_t block_size = request.block_size == 0 ? num_tokens
-                                                     : Scale(request.block_size, length_scale);
+  const int64_t block_size =
+      request.block_size == 0 ? num_tokens : Scale(request.block_size, length_scale);
   prompt.tokens.reserve(static_cast<size_t>(num_tokens));
   for (int64_t i = 0; i < num_tokens; ++i) {
     const auto block = static_cast<size_t>(i / block_size);

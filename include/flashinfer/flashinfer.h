@@ -8,6 +8,7 @@
 #include "flashinfer/attention/kv_cache.h"
 #include "flashinfer/attention/prefill.h"
 #include "flashinfer/backend.h"
+#include "flashinfer/config.h"
 #include "flashinfer/cpu.h"
 #include "flashinfer/error.h"
 #include "flashinfer/gemm.h"
