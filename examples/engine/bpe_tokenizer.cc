@@ -93,10 +93,10 @@ struct BpeTokenizer::Impl {
     for (size_t i = 0; i < rules.size(); ++i) {
       const std::string_view rule = rules[i];
       const size_t space = rule.find(' ', 1);
-      CheckInput(space != std::string_view::npos && space + 1 < rule.size(),
-                 "tokenizer.ggml.merges: entry {} is {}, which is not two symbols with a space "
-                 "between",
-                 i, Quoted(rule));
+      if (space == std::string_view::npos || space + 1 == rule.size())
+        Fail(ErrorKind::kInvalidArgument,
+             "tokenizer.ggml.merges: entry {} is {}, which is not two symbols with a space between",
+             i, Quoted(rule));
       const auto left = DecodeByteAlphabet(rule.substr(0, space));
       const auto right = DecodeByteAlphabet(rule.substr(space + 1));
       // A symbol that no bytes spell never comes up.
