@@ -3,12 +3,11 @@
 #include "engine/gguf.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
-#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "engine/gguf_value.h"
 #include "engine/read_error.h"
 #include "engine/utf8.h"
 
@@ -66,57 +65,7 @@ const GgmlTypeRow* FindType(GgmlType type) {
   return row == std::end(kGgmlTypes) ? nullptr : row;
 }
 
-constexpr std::string_view kValueTypeNames[] = {"uint8",  "int8",    "uint16", "int16",  "uint32",
-                                                "int32",  "float32", "bool",   "string", "array",
-                                                "uint64", "int64",   "float64"};
 constexpr uint64_t kValueBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // string: at least
-
-size_t Index(GgufValueType type) { return static_cast<size_t>(type); }
-
-template <class T>
-T Load(std::span<const uint8_t> bytes, uint64_t index = 0) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-/// The integer at `index`, nullopt when it exceeds int64. `type` must be an integer type.
-std::optional<int64_t> LoadInt(GgufValueType type, std::span<const uint8_t> bytes, uint64_t index) {
-  switch (type) {
-    case GgufValueType::kUint8:
-      return Load<uint8_t>(bytes, index);
-    case GgufValueType::kInt8:
-      return Load<int8_t>(bytes, index);
-    case GgufValueType::kUint16:
-      return Load<uint16_t>(bytes, index);
-    case GgufValueType::kInt16:
-      return Load<int16_t>(bytes, index);
-    case GgufValueType::kUint32:
-      return Load<uint32_t>(bytes, index);
-    case GgufValueType::kInt32:
-      return Load<int32_t>(bytes, index);
-    case GgufValueType::kInt64:
-      return Load<int64_t>(bytes, index);
-    default: {
-      const uint64_t value = Load<uint64_t>(bytes, index);
-      if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
-      return static_cast<int64_t>(value);
-    }
-  }
-}
-
-bool IsFloat(GgufValueType type) {
-  return type == GgufValueType::kFloat32 || type == GgufValueType::kFloat64;
-}
-
-bool IsInt(GgufValueType type) {
-  return !IsFloat(type) && type != GgufValueType::kBool && type != GgufValueType::kString &&
-         type != GgufValueType::kArray;
-}
-
-std::string_view AsText(std::span<const uint8_t> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// Valid UTF-8 without control characters.
 bool IsName(std::string_view text) {
@@ -151,7 +100,7 @@ class GgufCursor {
 
   template <class T>
   T Read(std::string_view what) {
-    return Load<T>(Take(sizeof(T), what));
+    return LoadValue<T>(Take(sizeof(T), what));
   }
 
   std::string_view ReadString(std::string_view what) {
@@ -173,9 +122,9 @@ class GgufCursor {
   /// Reads a value type's number.
   GgufValueType ReadValueType(std::string_view key) {
     const uint32_t id = Read<uint32_t>("a value type");
-    if (id >= std::size(kValueTypeNames)) {
+    if (id >= kNumGgufValueTypes) {
       Fail(ErrorKind::kInvalidArgument, "{}: {} has value type {}, 0 to {} are accepted", name_,
-           Quoted(key), id, std::size(kValueTypeNames) - 1);
+           Quoted(key), id, kNumGgufValueTypes - 1);
     }
     return GgufValueType{id};
   }
@@ -253,11 +202,10 @@ void GgufFile::ReadMetadata(GgufCursor& cursor, uint64_t num_keys) {
              Quoted(key));
       }
     }
-    const uint64_t element_bytes = kValueBytes[Index(value.type)];
+    const uint64_t element_bytes = kValueBytes[static_cast<size_t>(value.type)];
     if (value.num_elements > cursor.num_left() / element_bytes) {
       Fail(ErrorKind::kInvalidArgument, "{}: {} has {} elements of {}, the file has {} bytes more",
-           name(), Quoted(key), value.num_elements, kValueTypeNames[Index(value.type)],
-           cursor.num_left());
+           name(), Quoted(key), value.num_elements, Name(value.type), cursor.num_left());
     }
     if (value.type == GgufValueType::kString) {
       const uint64_t start = cursor.position();
@@ -372,112 +320,9 @@ void GgufFile::PlaceTensors(const GgufCursor& cursor, uint64_t alignment,
   }
 }
 
-bool GgufFile::Has(std::string_view key) const { return Find(key) != nullptr; }
-
-std::optional<int64_t> GgufFile::ArraySize(std::string_view key) const {
-  const Value* value = Find(key);
-  if (value == nullptr || !value->is_array) return std::nullopt;
-  return static_cast<int64_t>(value->num_elements);
-}
-
 const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
   const auto found = tensor_index_.find(name);
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
-}
-
-const GgufFile::Value* GgufFile::Find(std::string_view key) const {
-  const auto found = values_.find(key);
-  return found == values_.end() ? nullptr : &found->second;
-}
-
-const GgufFile::Value& GgufFile::Require(std::string_view key) const {
-  const Value* value = Find(key);
-  if (value == nullptr) Fail(ErrorKind::kInvalidArgument, "{}: has no {}", name(), Quoted(key));
-  return *value;
-}
-
-void GgufFile::FailType(std::string_view key, const Value& value, std::string_view accepted) const {
-  Fail(ErrorKind::kInvalidArgument, "{}: {} is {}{}, {} is accepted", name(), Quoted(key),
-       value.is_array ? "an array of " : "", kValueTypeNames[Index(value.type)], accepted);
-}
-
-int64_t GgufFile::GetInt(std::string_view key) const {
-  const Value& value = Require(key);
-  if (value.is_array || !IsInt(value.type)) FailType(key, value, "an integer");
-  const std::optional<int64_t> number = LoadInt(value.type, value.bytes, 0);
-  if (!number) FailType(key, value, "an integer less than 2^63");
-  return *number;
-}
-
-int64_t GgufFile::GetInt(std::string_view key, int64_t fallback) const {
-  return Has(key) ? GetInt(key) : fallback;
-}
-
-double GgufFile::GetFloat(std::string_view key) const {
-  const Value& value = Require(key);
-  if (!value.is_array && value.type == GgufValueType::kFloat32) return Load<float>(value.bytes);
-  if (!value.is_array && value.type == GgufValueType::kFloat64) return Load<double>(value.bytes);
-  if (value.is_array || !IsInt(value.type)) FailType(key, value, "a number");
-  return static_cast<double>(GetInt(key));
-}
-
-double GgufFile::GetFloat(std::string_view key, double fallback) const {
-  return Has(key) ? GetFloat(key) : fallback;
-}
-
-bool GgufFile::GetBool(std::string_view key, bool fallback) const {
-  const Value* value = Find(key);
-  if (value == nullptr) return fallback;
-  if (value->is_array || value->type != GgufValueType::kBool) FailType(key, *value, "a bool");
-  return value->bytes[0] != 0;
-}
-
-std::string_view GgufFile::GetString(std::string_view key) const {
-  const Value& value = Require(key);
-  if (value.is_array || value.type != GgufValueType::kString) FailType(key, value, "a string");
-  return AsText(value.bytes.subspan(sizeof(uint64_t)));
-}
-
-std::string_view GgufFile::GetString(std::string_view key, std::string_view fallback) const {
-  return Has(key) ? GetString(key) : fallback;
-}
-
-std::vector<std::string_view> GgufFile::GetStrings(std::string_view key) const {
-  const Value& value = Require(key);
-  if (!value.is_array || value.type != GgufValueType::kString) {
-    FailType(key, value, "an array of strings");
-  }
-  std::vector<std::string_view> strings;
-  strings.reserve(value.num_elements);
-  auto rest = value.bytes;
-  for (uint64_t i = 0; i < value.num_elements; ++i) {
-    const uint64_t size = Load<uint64_t>(rest);
-    strings.push_back(AsText(rest.subspan(sizeof(uint64_t), size)));
-    rest = rest.subspan(sizeof(uint64_t) + size);
-  }
-  return strings;
-}
-
-std::vector<int64_t> GgufFile::GetInts(std::string_view key) const {
-  const Value& value = Require(key);
-  if (!value.is_array || !IsInt(value.type)) FailType(key, value, "an array of integers");
-  std::vector<int64_t> numbers(value.num_elements);
-  for (uint64_t i = 0; i < value.num_elements; ++i) {
-    const std::optional<int64_t> number = LoadInt(value.type, value.bytes, i);
-    if (!number) FailType(key, value, "an array of integers less than 2^63");
-    numbers[i] = *number;
-  }
-  return numbers;
-}
-
-std::vector<float> GgufFile::GetFloats(std::string_view key) const {
-  const Value& value = Require(key);
-  if (!value.is_array || value.type != GgufValueType::kFloat32) {
-    FailType(key, value, "an array of float32");
-  }
-  std::vector<float> numbers(value.num_elements);
-  for (uint64_t i = 0; i < value.num_elements; ++i) numbers[i] = Load<float>(value.bytes, i);
-  return numbers;
 }
 
 }  // namespace flashinfer::engine
