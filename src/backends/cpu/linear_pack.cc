@@ -142,13 +142,38 @@ void StoreTile(WeightFormat format, const RowTile& tile, int64_t row, int64_t t,
   }
 }
 
-void PackPlainRow(const WeightView& source, int64_t row, int64_t r, uint8_t* panel) {
+/// Interleaves `count` units of each row; sixteen at a time, so that reads and writes both stay
+/// within a few cache lines.
+template <class Unit>
+void Interleave(const uint8_t* rows, int64_t row_bytes, int64_t num_rows, int64_t count,
+                uint8_t* panel) {
+  constexpr int64_t kAtOnce = 16;
+  for (int64_t begin = 0; begin < count; begin += kAtOnce) {
+    const int64_t end = std::min(begin + kAtOnce, count);
+    for (int64_t r = 0; r < num_rows; ++r) {
+      const uint8_t* from = rows + r * row_bytes;
+      for (int64_t i = begin; i < end; ++i) {
+        std::memcpy(panel + (i * kPanelRows + r) * static_cast<int64_t>(sizeof(Unit)),
+                    from + i * static_cast<int64_t>(sizeof(Unit)), sizeof(Unit));
+      }
+    }
+  }
+}
+
+void PackPlain(const WeightView& source, int64_t row, int64_t num_rows, uint8_t* panel) {
   const int64_t size = BlockBytes(source.format);
-  const uint8_t* values = static_cast<const uint8_t*>(source.data) + row * source.cols * size;
-  const int64_t group = source.format == WeightFormat::kBF16 ? 2 : 1;
-  for (int64_t k = 0; k < source.cols; ++k) {
-    const int64_t index = (k / group * kPanelRows + r) * group + k % group;
-    std::memcpy(panel + index * size, values + k * size, static_cast<size_t>(size));
+  const int64_t row_bytes = source.cols * size;
+  const uint8_t* rows = static_cast<const uint8_t*>(source.data) + row * row_bytes;
+  if (source.format == WeightFormat::kF16) {
+    return Interleave<uint16_t>(rows, row_bytes, num_rows, source.cols, panel);
+  }
+  if (source.format == WeightFormat::kF32) {
+    return Interleave<uint32_t>(rows, row_bytes, num_rows, source.cols, panel);
+  }
+  Interleave<uint32_t>(rows, row_bytes, num_rows, source.cols / 2, panel);
+  if (source.cols % 2 == 0) return;
+  for (int64_t r = 0; r < num_rows; ++r) {
+    std::memcpy(panel + (source.cols / 2 * kPanelRows + r) * 4, rows + (r + 1) * row_bytes - 2, 2);
   }
 }
 
@@ -195,14 +220,14 @@ void UnpackTile(WeightFormat format, const uint8_t* panel, int64_t row, int64_t 
 }  // namespace
 
 void PackPanel(const WeightView& source, int64_t row, uint8_t* panel) {
-  std::memset(panel, 0, static_cast<size_t>(PanelBytes(source.format, source.cols)));
   const int64_t num_rows = std::min(kPanelRows, source.rows - row);
+  const bool is_quantized = IsQuantized(source.format);
+  if (is_quantized || num_rows < kPanelRows || source.cols % 2 != 0) {
+    std::memset(panel, 0, static_cast<size_t>(PanelBytes(source.format, source.cols)));
+  }
+  if (!is_quantized) return PackPlain(source, row, num_rows, panel);
   const int64_t row_bytes = source.cols / BlockSize(source.format) * BlockBytes(source.format);
   for (int64_t r = 0; r < num_rows; ++r) {
-    if (!IsQuantized(source.format)) {
-      PackPlainRow(source, row + r, r, panel);
-      continue;
-    }
     const uint8_t* blocks = static_cast<const uint8_t*>(source.data) + (row + r) * row_bytes;
     for (int64_t t = 0; t < source.cols / kTileCols; ++t) {
       StoreTile(source.format, ReadTile(source.format, blocks, t), r, t, panel);

@@ -13,7 +13,9 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kPieceBytes = size_t{64} << 20;
-constexpr size_t kAlignment = 128;
+
+/// Blocks begin on a pair of cache lines.
+constexpr size_t Rounded(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 /// `bytes` of address space that begin on a huge page; memory is taken as it is touched.
 std::shared_ptr<void> MapPiece(size_t bytes) {
@@ -58,7 +60,17 @@ PageBlock::PageBlock(size_t bytes) : size_(bytes) {
     open.used = 0;
   }
   data_ = static_cast<uint8_t*>(piece_.get()) + open.used;
-  open.used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  open.used += Rounded(bytes);
+}
+
+PageBlock::~PageBlock() {
+  // The last block of the open piece makes room for the next: matrix products pack for one call.
+  OpenPiece& open = GetOpenPiece();
+  const std::lock_guard lock(open.mutex);
+  const uint8_t* begin = static_cast<const uint8_t*>(piece_.get());
+  if (open.piece.lock() == piece_ && data_ + Rounded(size_) == begin + open.used) {
+    open.used -= Rounded(size_);
+  }
 }
 
 }  // namespace flashinfer::cpu

@@ -8,13 +8,16 @@
 
 namespace flashinfer::cpu {
 
-/// Zeroed memory that is read front to back. Blocks made one after the other share 2 MiB pages,
-/// where the system has them, so that small ones get them too; the system takes memory back when
-/// the last block of a piece of 64 MiB is gone.
+/// Memory that is read front to back; its contents are arbitrary at first. Blocks made one after
+/// the other share 2 MiB pages, where the system has them, so that small ones get them too; the
+/// system takes memory back when the last block of a piece of 64 MiB is gone.
 class PageBlock {
  public:
   /// Throws Error(kDevice) when there is no memory.
   explicit PageBlock(size_t bytes);
+  ~PageBlock();
+  PageBlock(const PageBlock&) = delete;
+  PageBlock& operator=(const PageBlock&) = delete;
 
   uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
