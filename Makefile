@@ -25,7 +25,7 @@ setup:
 	@tools/setup
 
 configure: setup
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release --log-level=WARNING >/dev/null
 
 build: configure
 	@cmake --build --preset release -j $(JOBS) --target bin/flashinfer
