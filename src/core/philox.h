@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counter-based random source of the samplers, the same bits on host and device.
+// The counter-based random source of the samplers.
 #pragma once
 
-#if defined(__CUDACC_RTC__)
-#include "portable.h"
-#else
 #include <cstdint>
-#endif
-
-#if defined(__CUDACC__)
-#define FLASHINFER_HOST_DEVICE __host__ __device__
-#else
-#define FLASHINFER_HOST_DEVICE
-#endif
 
 namespace flashinfer {
 
@@ -22,8 +12,7 @@ struct PhiloxBlock {
 };
 
 /// Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
-FLASHINFER_HOST_DEVICE constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, uint32_t key0,
-                                                        uint32_t key1) {
+constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53u} * counter.word[0];
     const uint64_t product1 = uint64_t{0xCD9E8D57u} * counter.word[2];
@@ -39,8 +28,7 @@ FLASHINFER_HOST_DEVICE constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, uin
 
 /// Word number `offset` of the sequence (seed, subsequence): what curand() returns first after
 /// curand_init(seed, subsequence, offset) of a Philox state.
-FLASHINFER_HOST_DEVICE constexpr uint32_t PhiloxWord(uint64_t seed, uint64_t subsequence,
-                                                     uint64_t offset) {
+constexpr uint32_t PhiloxWord(uint64_t seed, uint64_t subsequence, uint64_t offset) {
   const uint64_t block = offset / 4;
   const PhiloxBlock counter{{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                              static_cast<uint32_t>(subsequence),
@@ -50,8 +38,7 @@ FLASHINFER_HOST_DEVICE constexpr uint32_t PhiloxWord(uint64_t seed, uint64_t sub
 }
 
 /// That word as a uniform number in (0, 1]: (word + 1) / 2^32, exact, as curand_uniform_double().
-FLASHINFER_HOST_DEVICE constexpr double PhiloxUniform(uint64_t seed, uint64_t subsequence,
-                                                      uint64_t offset) {
+constexpr double PhiloxUniform(uint64_t seed, uint64_t subsequence, uint64_t offset) {
   return (static_cast<double>(PhiloxWord(seed, subsequence, offset)) + 1.0) * (1.0 / 4294967296.0);
 }
 
