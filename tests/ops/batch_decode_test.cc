@@ -209,6 +209,84 @@ TEST(BatchDecode, ASmallWorkspaceMeansFewerSplitsAndTheSameAnswer) {
   EXPECT_TRUE(was_refused);  // 64 bytes do not even hold one thread's tile
 }
 
+TEST(BatchDecode, FixedSplitsMakeARequestIndependentOfTheBatch) {
+  AttentionProblem p = AttentionOf(DType::kBF16, DType::kBF16, DType::kF32, 6, 2, 64, 64, 16);
+  for (int32_t split : {64, 256}) {
+    p.fixed_split_size = split;
+    for (const std::string& candidate : AcceptingCandidates<BatchDecodeOp>(p)) {
+      // The same tokens alone, among short requests, and before a long one that takes the lanes.
+      AttentionResult alone;
+      for (const std::vector<int32_t>& others :
+           {std::vector<int32_t>{}, std::vector<int32_t>(40, 9), std::vector<int32_t>{20000}}) {
+        AttentionCase c{p, {1}, {5003}};
+        c.q_len.resize(others.size() + 1, 1);
+        c.kv_len.insert(c.kv_len.end(), others.begin(), others.end());
+        AttentionInputs in(c, 29);
+        const AttentionInputs same({p, {1}, {5003}}, 30);
+        for (int64_t t = 0; t < 5003; ++t) {
+          for (int64_t g = 0; g < 2; ++g) {
+            for (int64_t d = 0; d < 64; ++d) {
+              in.SetKey(0, t, g, d, same.Key(0, t, g, d));
+              in.SetValue(0, t, g, d, same.Value(0, t, g, d));
+            }
+          }
+        }
+        for (int64_t h = 0; h < 6; ++h) {
+          for (int64_t d = 0; d < 64; ++d) in.q.Set({0, h, d}, same.q.At({0, h, d}));
+        }
+        Workspace workspace;
+        Decode(c, in, workspace, candidate);
+        AttentionResult first;
+        for (int64_t h = 0; h < 6; ++h) {
+          first.lse.push_back(in.lse.At({0, h}));
+          for (int64_t d = 0; d < 64; ++d) first.out.push_back(in.out.At({0, h, d}));
+        }
+        if (others.empty()) alone = first;
+        EXPECT_EQ(first.out, alone.out) << candidate << " split " << split;
+        EXPECT_EQ(first.lse, alone.lse) << candidate << " split " << split;
+      }
+    }
+  }
+}
+
+TEST(BatchDecode, WindowCountsKeysLeftOfSelf) {
+  const std::vector<std::tuple<int32_t, double, double>> expected{
+      {-1, 3.5, 8}, {0, 7, 1}, {1, 6.5, 2}, {6, 4, 7}, {7, 3.5, 8}, {8, 3.5, 8}, {100, 3.5, 8}};
+  for (const auto& [window, value, num_keys] : expected) {
+    AttentionCase c = OneRequest(DType::kF16, 8);
+    c.problem.window_left = window;
+    AttentionInputs in(c, 24);
+    for (int64_t t = 0; t < 8; ++t) {
+      for (int64_t d = 0; d < 128; ++d) {
+        in.SetKey(0, t, 0, d, 0);
+        in.SetValue(0, t, 0, d, static_cast<double>(t));
+      }
+    }
+    Workspace workspace;
+    Decode(c, in, workspace);
+    EXPECT_EQ(in.out.At({0, 0, 5}), value) << window;
+    EXPECT_NEAR(in.lse.At({0, 0}), std::log2(num_keys), 1e-6) << window;
+  }
+}
+
+TEST(BatchDecode, PlansMayShareAWorkspaceThatGrows) {
+  const AttentionCase small{
+      AttentionOf(DType::kF32, DType::kF16, DType::kF32, 9, 3, 64, 64, 16), {1}, {900}};
+  const AttentionCase large{
+      AttentionOf(DType::kF32, DType::kF16, DType::kF32, 64, 1, 512, 512, 16), {1}, {900}};
+  const AttentionInputs in(small, 27);
+  const AttentionInputs other(large, 28);
+  Workspace workspace;
+  BatchDecode first(workspace);
+  BatchDecode second(workspace);
+  first.Plan(ToPublic(small.problem), in.pages());
+  second.Plan(ToPublic(large.problem), other.pages());
+  first.Run(in.q, in.cache(), in.out, in.lse);
+  second.Run(other.q, other.cache(), other.out, other.lse);
+  ExpectMatches(small, in, AttentionOracle(small, in));
+  ExpectMatches(large, other, AttentionOracle(large, other));
+}
+
 TEST(BatchDecode, ErrorsNameArgumentValueAndWhatIsAccepted) {
   const AttentionCase c{
       AttentionOf(DType::kF16, DType::kF16, DType::kF16, 4, 2, 64, 64, 16), {1, 1}, {20, 5}};

@@ -97,6 +97,36 @@ TEST(BatchPrefill, ValuesThatARowMayNotSeeMayBeNaN) {
   }
 }
 
+TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
+  // Prefilled at once or in chunks: the same bits, whichever rows share a tile.
+  AttentionProblem p = AttentionOf(DType::kBF16, DType::kBF16, DType::kF32, 6, 2, 64, 64, 16);
+  p.causal = true;
+  p.fixed_split_size = 64;
+  const AttentionCase whole{p, {300}, {300}};
+  for (const std::string& candidate : AcceptingCandidates<BatchPrefillOp>(p)) {
+    AttentionInputs in(whole, 35);
+    Workspace workspace;
+    Prefill(whole, in, workspace, candidate);
+    const std::vector<double> at_once = in.out.Values();
+    const std::vector<double> lse_at_once = in.lse.Values();
+    for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 128}, {128, 299}, {299, 300}}) {
+      BatchPrefill prefill(workspace);
+      const std::vector<int32_t> qo_indptr{0, static_cast<int32_t>(end - begin)};
+      const std::vector<int32_t> indptr{0, static_cast<int32_t>((end + 15) / 16)};
+      const std::vector<int32_t> last{static_cast<int32_t>((end - 1) % 16 + 1)};
+      const auto view = [](const std::vector<int32_t>& x) {
+        return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
+      };
+      prefill.Plan(ToPublic(p), view(qo_indptr), {view(indptr), view(in.indices), view(last)},
+                   Backend(candidate));
+      prefill.Run(in.q.view().Slice(begin, end), in.cache(), in.out.view().Slice(begin, end),
+                  in.lse.view().Slice(begin, end));
+    }
+    EXPECT_EQ(in.out.Values(), at_once) << candidate;
+    EXPECT_EQ(in.lse.Values(), lse_at_once) << candidate;
+  }
+}
+
 TEST(BatchPrefill, ChunksGiveWhatOnePassGives) {
   AttentionProblem p = AttentionOf(DType::kF32, DType::kF16, DType::kF32, 6, 2, 64, 64, 16);
   p.causal = true;

@@ -15,6 +15,9 @@
 namespace flashinfer::cpu {
 namespace {
 
+/// Keys that are worth a lane of their own.
+constexpr int64_t kKeysPerLane = 128;
+
 /// Pieces that a lane takes at once when there are very many.
 constexpr int64_t kGrabsPerLane = 64;
 
@@ -51,6 +54,23 @@ size_t PartialBytes(const AttentionProblem& p) {
   return cursor.used();
 }
 
+/// KV heads that a piece takes together: as many as fit a tile of rows, so long as every lane has
+/// work. Only for one token per request, whose rows see the same keys.
+int32_t HeadsPerPiece(const AttentionProblem& p, const AttentionLengths& lengths, int num_lanes) {
+  int64_t num_chunks = 0;
+  for (size_t b = 0; b < lengths.kv_len.size(); ++b) {
+    if (lengths.q_len[b] != 1) return 1;
+    num_chunks += lengths.kv_len[b] / kKeysPerLane + 1;
+  }
+  if (p.group_size() > kMaxRowsInPlace) return 1;
+  int32_t best = 1;
+  for (int32_t heads = 2; heads <= p.num_kv_heads; ++heads) {
+    if (p.num_kv_heads % heads != 0 || heads * p.group_size() > kAttentionRowsTile) continue;
+    if (num_chunks * (p.num_kv_heads / heads) >= num_lanes) best = heads;
+  }
+  return best;
+}
+
 class CpuAttention final : public AttentionExecutor {
  public:
   explicit CpuAttention(const AttentionKernels& kernels) : kernels_(kernels) {}
@@ -67,8 +87,9 @@ class CpuAttention final : public AttentionExecutor {
     const size_t room = workspace.max_bytes() - std::min(workspace.max_bytes(), lanes_bytes);
     const int64_t max_partials =
         std::min(MaxPartials(num_lanes_), static_cast<int64_t>(room / PartialBytes(problem)));
-    PlanAttention({lengths.q_len, lengths.kv_len, problem.num_kv_heads, problem.group_size(),
-                   problem.causal, problem.window_left},
+    heads_per_piece_ = HeadsPerPiece(problem, lengths, num_lanes_);
+    PlanAttention({lengths.q_len, lengths.kv_len, problem.num_kv_heads / heads_per_piece_,
+                   problem.group_size() * heads_per_piece_, problem.causal, problem.window_left},
                   {.rows_tile = kAttentionRowsTile,
                    .kv_tile = kAttentionKvTile,
                    .num_lanes = num_lanes_,
@@ -150,10 +171,14 @@ class CpuAttention final : public AttentionExecutor {
     pages_stride_ = lengths.pages_stride;
   }
 
-  AttentionTask TaskOf(const AttentionTensors& t, int32_t request, int32_t kv_head) const {
+  /// `part`: which heads_per_piece_ of the KV heads.
+  AttentionTask TaskOf(const AttentionTensors& t, int32_t request, int32_t part) const {
     const Request& r = requests_[static_cast<size_t>(request)];
-    const int64_t head = int64_t{kv_head} * problem_.group_size();
+    const int64_t kv_head = int64_t{part} * heads_per_piece_;
+    const int64_t head = kv_head * problem_.group_size();
     AttentionTask task{};
+    task.num_kv_heads = heads_per_piece_;
+    task.num_qo_heads = heads_per_piece_ * problem_.group_size();
     task.problem = &problem_;
     task.q = At(t.q, r.q_begin * t.q.stride(0) + head * t.q.stride(1));
     task.out = const_cast<char*>(At(t.out, r.q_begin * t.out.stride(0) + head * t.out.stride(1)));
@@ -193,6 +218,7 @@ class CpuAttention final : public AttentionExecutor {
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;
   int num_lanes_ = 1;
+  int32_t heads_per_piece_ = 1;
   Workspace* workspace_ = nullptr;
   size_t bytes_ = 0;
 };

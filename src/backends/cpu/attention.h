@@ -16,6 +16,8 @@ namespace flashinfer::cpu {
 /// time.
 inline constexpr int kAttentionRowsTile = 96;
 inline constexpr int kAttentionKvTile = 64;
+/// Above this many rows of a KV head, packing a tile costs less than it saves.
+inline constexpr int kMaxRowsInPlace = 8;
 
 /// Floats of a row in scratch memory: whole vectors of any instruction set, padded with zeros.
 constexpr int64_t PaddedDim(int32_t head_dim) { return (head_dim + 31) / 32 * 32; }
@@ -39,12 +41,14 @@ struct AttentionScratch {
   AttentionState folded;  ///< of the splits before, where one lane does several of fixed size
 };
 
-/// One piece: packed rows of a request and KV head over keys kv_begin to kv_end.
+/// One piece: packed rows of a request and its KV heads over keys kv_begin to kv_end. Several KV
+/// heads go together where each has few rows, so that a token's keys, which are neighbours in
+/// memory, are read at the same time.
 struct AttentionTask {
   const AttentionProblem* problem;
   AttentionScratch scratch;
-  const char* q;  ///< first query head of the group, token 0 of the request
-  const char* k;  ///< the KV head in page 0, token 0
+  const char* q;  ///< first query head of the piece, token 0 of the request
+  const char* k;  ///< first KV head in page 0, token 0
   const char* v;
   char* out;   ///< as q
   float* lse;  ///< as q, or null
@@ -54,6 +58,8 @@ struct AttentionTask {
   PageStrides k_strides, v_strides;
   const int32_t* pages;  ///< of the request
   int64_t pages_stride;
+  int32_t num_kv_heads;  ///< rows are shared out among them, in order
+  int32_t num_qo_heads;  ///< of the piece: row r is token r / num_qo_heads, head r % num_qo_heads
   int64_t row_begin, row_end;
   int64_t kv_begin, kv_end;
   int64_t position;               ///< of token 0 among the keys: kv_len - q_len

@@ -28,7 +28,7 @@ inline int VectorPart(int size, int begin) {
 
 void LoadQueries(const AttentionTask& task, bool as_pairs) {
   const int size = task.problem->head_dim_qk;
-  const int group = task.problem->group_size();
+  const int group = task.num_qo_heads;
   float* to = task.scratch.q;
   VisitFloatType(task.problem->dtype_q, [&]<class Q>(Q) {
     for (int64_t row = task.row_begin; row < task.row_end; ++row, to += PaddedDim(size)) {
@@ -46,7 +46,7 @@ void LoadQueries(const AttentionTask& task, bool as_pairs) {
 
 void StoreResult(const AttentionTask& task, const AttentionState& state) {
   const int size = task.problem->head_dim_vo;
-  const int group = task.problem->group_size();
+  const int group = task.num_qo_heads;
   const float* o = state.o;
   VisitFloatType(task.problem->dtype_out, [&]<class O>(O) {
     for (int64_t row = task.row_begin; row < task.row_end; ++row, o += PaddedDim(size)) {
@@ -74,7 +74,7 @@ class TileMask {
   TileMask(const AttentionTask& task, int64_t tile_begin, int num_tokens)
       : position_(task.position - tile_begin),
         row_begin_(task.row_begin),
-        group_(task.problem->group_size()),
+        group_(task.num_qo_heads),
         window_left_(task.problem->window_left),
         num_tokens_(num_tokens),
         causal_(task.problem->causal) {
@@ -118,12 +118,13 @@ class Piece {
         problem_(*task.problem),
         s_(task.scratch),
         rows_(static_cast<int>(task.row_end - task.row_begin)),
+        rows_per_head_(rows_ / task.num_kv_heads),
         scale_(ScaleOf(problem_.sm_scale, problem_.logits_soft_cap)) {
     // In batch-invariant mode, what is done to a row must not depend on how many come with it; a
     // decode's rows are always its whole group.
-    const bool may_read_in_place =
-        problem_.fixed_split_size == 0 || (!problem_.causal && rows_ == problem_.group_size());
-    reads_in_place_ = may_read_in_place && rows_ <= kMaxRowsInPlace &&
+    const bool may_read_in_place = problem_.fixed_split_size == 0 ||
+                                   (!problem_.causal && rows_per_head_ == problem_.group_size());
+    reads_in_place_ = may_read_in_place && rows_per_head_ <= kMaxRowsInPlace &&
                       problem_.head_dim_qk % kInPlaceDims == 0 &&
                       problem_.head_dim_vo % kInPlaceDims == 0;
   }
@@ -145,7 +146,7 @@ class Piece {
         Reset(state, rows_, stride);
       }
       FindTile(tiles[i ^ 1], key + kTileTokens);
-      Tile(state, key, tiles[i], tiles[i ^ 1]);
+      Heads(state, key, tiles[i], tiles[i ^ 1]);
     }
     if (has_folded) {
       Fold(s_.folded, state, rows_, stride);
@@ -179,28 +180,47 @@ class Piece {
     for (int i = tile.count; i % kKeysInPlace != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
   }
 
-  void Tile(const AttentionState& state, int64_t begin, const TilePointers<T>& tile,
+  /// All heads over one tile; moves `tile` to the last head.
+  void Heads(const AttentionState& state, int64_t begin, TilePointers<T>& tile,
+             const TilePointers<T>& next) {
+    const TileMask mask(task_, begin, tile.count);
+    for (int head = 0; head < task_.num_kv_heads; ++head) {
+      const bool is_last = head + 1 == task_.num_kv_heads;
+      TilePointers<T> beside;
+      if (!is_last) {
+        beside = tile;
+        Move(beside, task_.k_strides.head, task_.v_strides.head);
+      }
+      Tile(state, head * rows_per_head_, mask, tile, is_last ? next : beside);
+      if (!is_last) tile = beside;
+    }
+  }
+
+  /// The rows of one head, from `first` on; `next` is read after this one.
+  void Tile(const AttentionState& all, int first, const TileMask& mask, const TilePointers<T>& tile,
             const TilePointers<T>& next) {
     const int dim_qk = problem_.head_dim_qk;
     const int dim_vo = problem_.head_dim_vo;
-    const TileMask mask(task_, begin, tile.count);
+    const int rows = rows_per_head_;
+    const AttentionState state{all.o + first * PaddedDim(dim_vo), all.m + first, all.l + first};
+    const float* q = s_.q + first * PaddedDim(dim_qk);
     const bool in_place = reads_in_place_ && mask.is_full();
     if (in_place) {
-      ScoresInPlace<kPairs>(tile, s_.q, rows_, dim_qk, dim_vo, s_.scores);
+      ScoresInPlace<kPairs>(tile, q, rows, dim_qk, dim_vo, s_.scores);
     } else {
-      ScoresTransposed<kPairs>(tile, s_.q, rows_, dim_qk, s_.k, s_.scores);
+      ScoresTransposed<kPairs>(tile, q, rows, dim_qk, s_.k, s_.scores);
     }
-    for (int r = 0; r < rows_; ++r) {
+    for (int r = 0; r < rows; ++r) {
       float* pairs = in_place ? nullptr : s_.pairs + r * (kTileTokens / 2);
-      SoftmaxRow<kPairs>(scale_, mask.Of(r), tile.count, s_.scores + r * kTileTokens, pairs, state,
-                         r, s_.alpha + r);
+      SoftmaxRow<kPairs>(scale_, mask.Of(first + r), tile.count, s_.scores + r * kTileTokens, pairs,
+                         state, r, s_.alpha + r);
     }
     if (in_place) {
-      ValuesInPlace(tile, next, s_.scores, rows_, dim_qk, dim_vo, s_.alpha, state.o);
+      ValuesInPlace(tile, next, s_.scores, rows, dim_qk, dim_vo, s_.alpha, state.o);
     } else if (!mask.is_full() && !AllFinite(tile, dim_vo)) {
-      ValuesOneByOne(tile, s_.scores, rows_, dim_vo, s_.alpha, state.o);
+      ValuesOneByOne(tile, s_.scores, rows, dim_vo, s_.alpha, state.o);
     } else {
-      ValuesPacked<kPairs>(tile, s_.scores, s_.pairs, rows_, dim_vo, s_.alpha, s_.v, state.o);
+      ValuesPacked<kPairs>(tile, s_.scores, s_.pairs, rows, dim_vo, s_.alpha, s_.v, state.o);
     }
   }
 
@@ -208,6 +228,7 @@ class Piece {
   const AttentionProblem& problem_;
   const AttentionScratch& s_;
   int rows_;
+  int rows_per_head_;
   ScoreScale scale_;
   bool reads_in_place_;
 };

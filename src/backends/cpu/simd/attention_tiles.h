@@ -8,8 +8,6 @@
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 
-/// Above this many rows, packing a tile costs less than it saves.
-inline constexpr int kMaxRowsInPlace = 8;
 /// Reading in place knows no partial vectors, of f32 nor of bf16 pairs.
 inline constexpr int kInPlaceDims = 2 * F32::kWidth;
 inline constexpr int kKeysInPlace = 4;
@@ -19,10 +17,19 @@ inline constexpr int64_t kCacheLine = 64;
 /// Where a tile's keys and values are.
 template <class T>
 struct TilePointers {
-  int count;
-  const T* k[kTileTokens];
-  const T* v[kTileTokens];
+  int count = 0;
+  const T* k[kTileTokens] = {};
+  const T* v[kTileTokens] = {};
 };
+
+/// The same tokens of another head.
+template <class T>
+inline void Move(TilePointers<T>& tile, int64_t k_stride, int64_t v_stride) {
+  for (int i = 0; i < kTileTokens; ++i) {
+    tile.k[i] += k_stride;
+    tile.v[i] += v_stride;
+  }
+}
 
 inline void PrefetchRow(const void* row, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += kCacheLine) {
