@@ -8,6 +8,7 @@ if(FLASHINFER_CLI)
   find_package(nlohmann_json 3.11 REQUIRED)  # nlohmann-json3-dev
   find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)  # libutf8proc-dev 2.8
   find_library(UTF8PROC_LIBRARY libutf8proc.a REQUIRED)
+  find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # libxxhash-dev 0.8, used header-only
   add_library(utf8proc_static STATIC IMPORTED)
   set_target_properties(utf8proc_static PROPERTIES
     IMPORTED_LOCATION ${UTF8PROC_LIBRARY}
