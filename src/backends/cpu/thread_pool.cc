@@ -32,7 +32,8 @@ void Pause() {
 }
 
 /// Waits until `value` differs from `old`.
-void AwaitChange(const std::atomic<int>& value, int old) {
+template <class T>
+void AwaitChange(const std::atomic<T>& value, T old) {
   for (int i = 0; i < kSpins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     Pause();
@@ -71,7 +72,7 @@ class Pool {
   }
 
   void Work(int index) {
-    for (int seen = 0;; ++seen) {
+    for (uint32_t seen = 0;; ++seen) {
       AwaitChange(region_, seen);
       if (function_ == nullptr) return;
       function_(context_, {index, num_threads_});
@@ -82,7 +83,7 @@ class Pool {
   const int num_threads_;
   LaneFunction function_ = nullptr;
   void* context_ = nullptr;
-  alignas(64) std::atomic<int> region_{0};
+  alignas(64) std::atomic<uint32_t> region_{0};  // wraps after a day of small operators
   alignas(64) std::atomic<int> num_busy_{0};
   std::vector<std::thread> workers_;
 };
@@ -90,7 +91,7 @@ class Pool {
 struct PoolSlot {
   std::mutex mutex;
   std::unique_ptr<Pool> pool;
-  int num_threads = 0;  // 0: not yet decided
+  std::atomic<int> num_threads{0};  // 0: not yet decided; written under the mutex
 };
 
 /// Never destroyed: operators may run in other static destructors.
@@ -100,7 +101,7 @@ PoolSlot* slot = nullptr;
 void ReplaceSlotAfterFork() {
   const int num_threads = slot->num_threads;
   slot = new PoolSlot;
-  slot->num_threads = num_threads;
+  slot->num_threads.store(num_threads);
 }
 
 PoolSlot& GetSlot() {
@@ -171,8 +172,9 @@ void SetNumThreads(int num_threads) {
 
 int NumThreads() {
   cpu::PoolSlot& s = cpu::GetSlot();
-  const std::lock_guard lock(s.mutex);
-  return cpu::NumThreadsLocked(s);
+  const int num_threads = s.num_threads.load(std::memory_order_relaxed);
+  // Without the mutex: whoever runs a region holds it for as long as that takes.
+  return num_threads != 0 ? num_threads : cpu::DefaultNumThreads();
 }
 
 }  // namespace flashinfer

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parallel regions: every piece once, nested and concurrent calls, forks, changes of the size.
+#include "backends/cpu/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "flashinfer/cpu.h"
+#include "flashinfer/error.h"
+
+namespace flashinfer::cpu {
+namespace {
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FLASHINFER_TEST_TSAN
+#endif
+#endif
+#if defined(FLASHINFER_TEST_TSAN) || defined(__SANITIZE_THREAD__)
+constexpr bool kHasThreadSanitizer = true;
+#else
+constexpr bool kHasThreadSanitizer = false;
+#endif
+
+class ThreadPoolTest : public ::testing::Test {
+ protected:
+  ThreadPoolTest() { SetNumThreads(4); }
+};
+
+int64_t SumOfIndices(int64_t count, int64_t grain) {
+  std::atomic<int64_t> sum{0};
+  ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) sum += i;
+  });
+  return sum;
+}
+
+TEST_F(ThreadPoolTest, EveryIndexOnce) {
+  for (int64_t count : {0, 1, 2, 3, 7, 64, 1000}) {
+    for (int64_t grain : {1, 3, 1000}) {
+      std::vector<std::atomic<int>> visits(static_cast<size_t>(count));
+      ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
+        EXPECT_LE(end - begin, grain);
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      });
+      for (const auto& visit : visits) EXPECT_EQ(visit, 1);
+    }
+  }
+}
+
+TEST_F(ThreadPoolTest, LanesAreNumberedAndWritesAreSeenAfterwards) {
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    std::vector<int> seen(4, 0);
+    ForEachLane([&](Lane lane) {
+      EXPECT_EQ(lane.count, 4);
+      seen[static_cast<size_t>(lane.index)] = lane.index + 1;
+    });
+    EXPECT_EQ(seen, (std::vector<int>{1, 2, 3, 4}));
+  }
+}
+
+TEST_F(ThreadPoolTest, NestedRegionsRunOnTheirCaller) {
+  std::atomic<int64_t> total{0};
+  ForEachLane([&](Lane) {
+    ForEachLane([](Lane inner) { EXPECT_EQ(inner.count, 1); });
+    total += SumOfIndices(100, 7);
+    EXPECT_EQ(NumThreads(), 4);
+  });
+  EXPECT_EQ(total, 4 * 4950);
+}
+
+TEST_F(ThreadPoolTest, ConcurrentCallersAllFinish) {
+  std::vector<std::thread> callers;
+  std::atomic<int> num_right{0};
+  for (int i = 0; i < 6; ++i) {
+    callers.emplace_back([&] {
+      for (int repeat = 0; repeat < 200; ++repeat) {
+        num_right += static_cast<int>(SumOfIndices(1000, 10) == 499500);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(num_right, 6 * 200);
+}
+
+TEST_F(ThreadPoolTest, BarrierHoldsEveryLaneUntilAllHaveCome) {
+  LaneBarrier barrier;
+  std::atomic<int> arrived[50] = {};
+  ForEachLane([&](Lane lane) {
+    for (auto& count : arrived) {
+      ++count;
+      barrier.Wait(lane);
+      EXPECT_EQ(count, lane.count);
+    }
+  });
+}
+
+TEST_F(ThreadPoolTest, SizeChangesBetweenCalls) {
+  for (int num_threads : {1, 3, 2, 8, 4}) {
+    SetNumThreads(num_threads);
+    EXPECT_EQ(NumThreads(), num_threads);
+    std::atomic<int> num_lanes{0};
+    ForEachLane([&](Lane lane) {
+      EXPECT_EQ(lane.count, num_threads);
+      ++num_lanes;
+    });
+    EXPECT_EQ(num_lanes, num_threads);
+  }
+  EXPECT_THROW(SetNumThreads(0), Error);
+  EXPECT_THROW(SetNumThreads(257), Error);
+  EXPECT_EQ(NumThreads(), 4);
+}
+
+TEST_F(ThreadPoolTest, AChildProcessMakesItsOwnThreads) {
+  if (kHasThreadSanitizer) GTEST_SKIP() << "the thread sanitizer ends a child that makes threads";
+  EXPECT_EQ(SumOfIndices(1000, 10), 499500);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);  // a child that waits for lost threads ends by a signal
+    _exit(SumOfIndices(1000, 10) == 499500 && NumThreads() == 4 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(SumOfIndices(1000, 10), 499500);
+}
+
+}  // namespace
+}  // namespace flashinfer::cpu
