@@ -101,9 +101,9 @@ int64_t TensorView::num_elements() const {
 }
 
 bool TensorView::is_contiguous() const {
+  if (num_elements() == 0) return true;
   int64_t stride = 1;
   for (int i = rank() - 1; i >= 0; --i) {
-    if (shape_[i] == 0) return true;
     if (shape_[i] != 1 && strides_[i] != stride) return false;
     stride *= shape_[i];
   }
