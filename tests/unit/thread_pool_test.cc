@@ -15,13 +15,10 @@
 namespace flashinfer::cpu {
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FLASHINFER_TEST_TSAN
-#endif
-#endif
-#if defined(FLASHINFER_TEST_TSAN) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
 constexpr bool kHasThreadSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool kHasThreadSanitizer = __has_feature(thread_sanitizer);
 #else
 constexpr bool kHasThreadSanitizer = false;
 #endif
