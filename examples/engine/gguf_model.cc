@@ -152,7 +152,8 @@ class GgufModelReader {
     const std::optional<WeightFormat> format = WeightFormatOf(tensor.type);
     if (!format) {
       Fail(ErrorKind::kUnsupported,
-           "{}: tensor '{}' is {}; F32, F16, BF16, Q4_0, Q4_1, Q8_0, Q4_K and Q6_K are supported",
+           "{}: tensor '{}' is {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K "
+           "and MXFP4 are supported",
            file_.name(), tensor.name, Name(tensor.type));
     }
     return {tensor.bytes.data(), *format, tensor.rows(), cols};

@@ -26,6 +26,10 @@ enum class WeightFormat : uint8_t {
   kQ8_0,
   kQ4_K,
   kQ6_K,
+  kQ5_0,
+  kQ5_1,
+  kQ5_K,
+  kMXFP4,  ///< e2m1 values with one power of two for 32
 };
 
 /// `f32`, `q4_1`, `q6_k`, ….

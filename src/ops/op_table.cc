@@ -34,9 +34,9 @@ constexpr std::array<std::string_view, 5> kRmsNorm{
     "dtype=f32 dtype_weight=f32", "dtype=f16 dtype_weight=f16", "dtype=f16 dtype_weight=f32",
     "dtype=bf16 dtype_weight=bf16", "dtype=bf16 dtype_weight=f32"};
 
-constexpr std::array<std::string_view, 8> kLinear{"format=f32",  "format=f16",  "format=bf16",
-                                                  "format=q4_0", "format=q4_1", "format=q8_0",
-                                                  "format=q4_k", "format=q6_k"};
+constexpr std::array<std::string_view, 12> kLinear{
+    "format=f32",  "format=f16",  "format=bf16", "format=q4_0", "format=q4_1", "format=q8_0",
+    "format=q4_k", "format=q6_k", "format=q5_0", "format=q5_1", "format=q5_k", "format=mxfp4"};
 constexpr std::array<std::string_view, 6> kRope{
     "dtype=f32 interleaved=0", "dtype=f32 interleaved=1",  "dtype=f16 interleaved=0",
     "dtype=f16 interleaved=1", "dtype=bf16 interleaved=0", "dtype=bf16 interleaved=1"};

@@ -17,7 +17,7 @@ struct FormatRow {
   int64_t block_bytes;
 };
 
-constexpr std::array<FormatRow, 8> kFormats{{
+constexpr std::array<FormatRow, 12> kFormats{{
     {WeightFormat::kF32, "f32", 1, 4},
     {WeightFormat::kF16, "f16", 1, 2},
     {WeightFormat::kBF16, "bf16", 1, 2},
@@ -26,6 +26,10 @@ constexpr std::array<FormatRow, 8> kFormats{{
     {WeightFormat::kQ8_0, "q8_0", 32, 34},
     {WeightFormat::kQ4_K, "q4_k", 256, 144},
     {WeightFormat::kQ6_K, "q6_k", 256, 210},
+    {WeightFormat::kQ5_0, "q5_0", 32, 22},
+    {WeightFormat::kQ5_1, "q5_1", 32, 24},
+    {WeightFormat::kQ5_K, "q5_k", 256, 176},
+    {WeightFormat::kMXFP4, "mxfp4", 32, 17},
 }};
 
 constexpr bool TableFollowsEnum() {

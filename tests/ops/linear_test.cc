@@ -205,7 +205,8 @@ TEST(Linear, GatherRowsDequantisesExactly) {
   std::mt19937_64 rng(14);
   for (WeightFormat format :
        {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16, WeightFormat::kQ4_0,
-        WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K}) {
+        WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K,
+        WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ5_K, WeightFormat::kMXFP4}) {
     SCOPED_TRACE(Name(format));
     const std::vector<uint8_t> data = RandomWeight(format, 37, 256, rng);
     const WeightView view{data.data(), format, 37, 256};

@@ -192,6 +192,102 @@ struct Q6_K {
   }
 };
 
+/// Q5_0: f16 d; 4 bytes with the fifth bit of value i at bit i; nibbles as Q4_0; d (q - 16).
+/// Q5_1: f16 m after d; d q + m.
+template <bool kHasMinimum>
+struct Q5 {
+  static constexpr int kFifth = kHasMinimum ? 4 : 2;
+  static constexpr BlockShape kShape{32, kFifth + 20};
+  static int Code(const uint8_t* block, int i) {
+    const int byte = block[kFifth + 4 + i % 16];
+    return (i < 16 ? byte & 15 : byte >> 4) + 16 * (block[kFifth + i / 8] >> i % 8 & 1);
+  }
+  static void Decode(const uint8_t* block, double* values) {
+    const double d = LoadF16(block);
+    const double m = kHasMinimum ? LoadF16(block + 2) : -16 * d;
+    for (int i = 0; i < 32; ++i) values[i] = d * Code(block, i) + m;
+  }
+  static void Encode(const float* values, uint8_t* block) {
+    const auto [low, high] = std::minmax_element(values, values + 32);
+    const double furthest = -double{*low} > *high ? *low : *high;
+    const double d = StoreF16(block, kHasMinimum ? (double{*high} - *low) / 31 : furthest / -16.0);
+    const double m = kHasMinimum ? StoreF16(block + 2, *low) : -16 * d;
+    for (int i = 0; i < 32; ++i) {
+      const int code = Round(values[i] - m, d, 31);
+      block[kFifth + 4 + i % 16] |= static_cast<uint8_t>((code & 15) << (i < 16 ? 0 : 4));
+      block[kFifth + i / 8] |= static_cast<uint8_t>(code >> 4 << i % 8);
+    }
+  }
+};
+
+/// Q5_K: as Q4_K, with 32 bytes before the nibbles: bit g of byte i is the fifth bit of value i of
+/// group g.
+struct Q5_K {
+  static constexpr BlockShape kShape{256, 176};
+  static constexpr int kFifth = 16, kNibbles = 48;
+  static void Decode(const uint8_t* block, double* values) {
+    const double d = LoadF16(block);
+    const double m = LoadF16(block + 2);
+    for (int i = 0; i < 256; ++i) {
+      const int group = i / 32;
+      const auto [scale, minimum] = Q4_K::ScaleAndMinimum(block + 4, group);
+      const uint8_t byte = block[kNibbles + group / 2 * 32 + i % 32];
+      const int code =
+          (group % 2 == 0 ? byte & 15 : byte >> 4) + 16 * (block[kFifth + i % 32] >> group & 1);
+      values[i] = d * scale * code - m * minimum;
+    }
+  }
+  static void Encode(const float* values, uint8_t* block) {
+    // The scales of four bits serve, halved: the grid is twice as fine.
+    std::array<uint8_t, Q4_K::kShape.num_bytes> four{};
+    Q4_K::Encode(values, four.data());
+    std::copy_n(four.data(), Q4_K::kNibbles, block);
+    const double d = StoreF16(block, LoadF16(block) * 15 / 31);
+    const double m = LoadF16(block + 2);
+    for (int i = 0; i < 256; ++i) {
+      const int group = i / 32;
+      const auto [scale, low] = Q4_K::ScaleAndMinimum(block + 4, group);
+      const int code = Round(values[i] + m * low, d * scale, 31);
+      uint8_t& byte = block[kNibbles + group / 2 * 32 + i % 32];
+      byte = static_cast<uint8_t>(byte | (code & 15) << (group % 2 == 0 ? 0 : 4));
+      uint8_t& fifth = block[kFifth + i % 32];
+      fifth = static_cast<uint8_t>(fifth | code >> 4 << group);
+    }
+  }
+};
+
+/// MXFP4: exponent e of 2^(e - 127), biased; nibbles as Q4_0 of e2m1: sign, two bits of exponent,
+/// one of mantissa.
+struct MXFP4 {
+  static constexpr BlockShape kShape{32, 17};
+  static double E2m1(int code) {
+    const int exponent = code >> 1 & 3, mantissa = code & 1;
+    const double size =
+        exponent == 0 ? mantissa * 0.5 : std::ldexp(1 + mantissa * 0.5, exponent - 1);
+    return code & 8 ? -size : size;
+  }
+  static void Decode(const uint8_t* block, double* values) {
+    for (int i = 0; i < 32; ++i) {
+      const int code = i < 16 ? block[1 + i] & 15 : block[1 + i - 16] >> 4;
+      values[i] = std::ldexp(E2m1(code), block[0] - 127);
+    }
+  }
+  static void Encode(const float* values, uint8_t* block) {
+    double largest = 0;
+    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::abs(double{values[i]}));
+    const int exponent = largest == 0 ? 0 : static_cast<int>(std::ceil(std::log2(largest / 6)));
+    block[0] = static_cast<uint8_t>(std::clamp(exponent + 127, 0, 254));
+    for (int i = 0; i < 32; ++i) {
+      const double value = std::ldexp(double{values[i]}, 127 - block[0]);
+      int code = 0;
+      for (int c = 1; c < 16; ++c) {
+        if (std::abs(E2m1(c) - value) < std::abs(E2m1(code) - value)) code = c;
+      }
+      block[1 + i % 16] |= static_cast<uint8_t>(code << (i < 16 ? 0 : 4));
+    }
+  }
+};
+
 template <class Stored>
 struct Plain {
   static constexpr BlockShape kShape{1, sizeof(Stored)};
@@ -226,6 +322,14 @@ auto VisitFormat(WeightFormat format, Visit&& visit) {
       return visit(Q4_K());
     case WeightFormat::kQ6_K:
       return visit(Q6_K());
+    case WeightFormat::kQ5_0:
+      return visit(Q5<false>());
+    case WeightFormat::kQ5_1:
+      return visit(Q5<true>());
+    case WeightFormat::kQ5_K:
+      return visit(Q5_K());
+    case WeightFormat::kMXFP4:
+      return visit(MXFP4());
   }
   throw std::invalid_argument("no such weight format");
 }
@@ -250,6 +354,20 @@ void SetScales(WeightFormat format, uint8_t* block, std::mt19937_64& rng) {
       return;
     case WeightFormat::kQ6_K:
       StoreF16(block + Q6_K::kD, uniform(rng) / 4096);
+      return;
+    case WeightFormat::kQ5_0:
+      StoreF16(block, uniform(rng) / 16);
+      return;
+    case WeightFormat::kQ5_1:
+      StoreF16(block, uniform(rng) / 16);
+      StoreF16(block + 2, uniform(rng));
+      return;
+    case WeightFormat::kQ5_K:
+      StoreF16(block, uniform(rng) / 1024);
+      StoreF16(block + 2, uniform(rng) / 64);
+      return;
+    case WeightFormat::kMXFP4:
+      block[0] = static_cast<uint8_t>(124 + rng() % 3);
       return;
     default:
       return;

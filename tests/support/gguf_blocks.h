@@ -14,7 +14,8 @@ namespace flashinfer::test {
 /// Every format, for loops over all of them.
 inline constexpr WeightFormat kWeightFormats[] = {
     WeightFormat::kF32,  WeightFormat::kF16,  WeightFormat::kBF16, WeightFormat::kQ4_0,
-    WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K};
+    WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K,
+    WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ5_K, WeightFormat::kMXFP4};
 
 /// Values and bytes per block, from the format's definition.
 struct BlockShape {

@@ -64,6 +64,14 @@ uint32_t TypeNumberOf(WeightFormat format) {
       return 12;
     case WeightFormat::kQ6_K:
       return 14;
+    case WeightFormat::kQ5_0:
+      return 6;
+    case WeightFormat::kQ5_1:
+      return 7;
+    case WeightFormat::kQ5_K:
+      return 13;
+    case WeightFormat::kMXFP4:
+      return 39;
   }
   throw std::invalid_argument("no such weight format");
 }

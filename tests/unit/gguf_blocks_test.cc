@@ -101,6 +101,8 @@ TEST(GgufBlocks, QuantizingStaysWithinAStep) {
       {WeightFormat::kBF16, 1.0 / 256}, {WeightFormat::kQ4_0, 1.0 / 8},
       {WeightFormat::kQ4_1, 2.0 / 15},  {WeightFormat::kQ8_0, 1.0 / 127},
       {WeightFormat::kQ4_K, 2.0 / 15},  {WeightFormat::kQ6_K, 1.0 / 31},
+      {WeightFormat::kQ5_0, 1.0 / 16},  {WeightFormat::kQ5_1, 2.0 / 31},
+      {WeightFormat::kQ5_K, 2.0 / 31},  {WeightFormat::kMXFP4, 1.0 / 3},
   };
   for (const auto& [format, step] : steps) {
     const std::vector<uint8_t> bytes = Quantize(format, values);

@@ -11,6 +11,9 @@
 //   high bits of Q6_K   2 chunks of 64 bytes; bits 2i of byte (row * 4 + j) of chunk h belong to
 //             column 16h + 4i + j
 //
+//   fifth bits of Q5_0, Q5_1, Q5_K   64 bytes; bit c of byte (row * 4 + j) belongs to column
+//             4c + j
+//
 //   Q4_0   tile: nibbles, d f16[16]
 //   Q4_1   tile: nibbles, d f16[16], m f16[16]
 //   Q8_0   tile: bytes (q + 128), d f16[16]
@@ -18,6 +21,8 @@
 //   u8[16] Q6_K   per 256 columns: d f16[16], 32 bytes of padding, then 8 tiles: nibbles, high
 //   bits,
 //          scale i8[16] of columns 0..15, scale i8[16] of columns 16..31
+//   Q5_0, Q5_1, Q5_K   as Q4_0 (its offset is 16), Q4_1 and Q4_K, with fifth bits after the nibbles
+//   MXFP4  tile: nibbles (codes of e2m1), exponents u8[16]
 //   F32, F16   column by column: 16 values
 //   BF16   two columns at a time: 16 pairs; an odd last column is paired with zeros
 #pragma once
@@ -34,9 +39,25 @@ inline constexpr int64_t kSuperCols = 256;
 inline constexpr int64_t kNibbleBytes = 256;
 inline constexpr int64_t kByteBytes = 512;
 inline constexpr int64_t kHighBytes = 128;
+inline constexpr int64_t kFifthBytes = 64;
 inline constexpr int64_t kSuperHeaderBytes = 64;
 
 constexpr bool IsQuantized(WeightFormat format) { return format >= WeightFormat::kQ4_0; }
+
+/// Whether 256 columns share a header.
+constexpr bool IsSuper(WeightFormat format) {
+  return format == WeightFormat::kQ4_K || format == WeightFormat::kQ5_K ||
+         format == WeightFormat::kQ6_K;
+}
+
+constexpr bool HasFifthBits(WeightFormat format) {
+  return format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1 ||
+         format == WeightFormat::kQ5_K;
+}
+
+/// MXFP4's codes as unsigned quants: twice the e2m1 value, plus 16.
+inline constexpr uint8_t kE2m1Quants[16] = {16, 17, 18, 19, 20, 22, 24, 28,
+                                            16, 15, 14, 13, 12, 10, 8,  4};
 
 /// Bytes of one tile of a quantised format, without the header of 256 columns.
 constexpr int64_t TileBytes(WeightFormat format) {
@@ -51,6 +72,13 @@ constexpr int64_t TileBytes(WeightFormat format) {
       return kNibbleBytes + 32;
     case WeightFormat::kQ6_K:
       return kNibbleBytes + kHighBytes + 32;
+    case WeightFormat::kQ5_0:
+    case WeightFormat::kQ5_K:
+      return kNibbleBytes + kFifthBytes + 32;
+    case WeightFormat::kQ5_1:
+      return kNibbleBytes + kFifthBytes + 64;
+    case WeightFormat::kMXFP4:
+      return kNibbleBytes + 16;
     default:
       return 0;
   }
@@ -65,6 +93,7 @@ constexpr int64_t PanelBytes(WeightFormat format, int64_t cols) {
     case WeightFormat::kBF16:
       return (cols + 1) / 2 * 2 * kPanelRows * 2;
     case WeightFormat::kQ4_K:
+    case WeightFormat::kQ5_K:
     case WeightFormat::kQ6_K:
       return cols / kSuperCols * kSuperHeaderBytes + cols / kTileCols * TileBytes(format);
     default:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "core/check.h"
@@ -23,9 +24,10 @@ float ReadF16(const uint8_t* p) { return ToFloat(F16{Read16(p)}); }
 /// 32 columns of one row as unsigned quants, and what multiplies them, as stored.
 struct RowTile {
   std::array<uint8_t, 32> q{};
-  uint16_t d = 0;                   ///< f16 bits; of the 256 columns in K formats
-  uint16_t m = 0;                   ///< f16 bits; Q4_1's m, Q4_K's dmin
-  std::array<uint8_t, 2> scales{};  ///< Q4_K: scale, min; Q6_K: of columns 0..15, 16..31 (i8 bits)
+  uint16_t d = 0;  ///< f16 bits; of the 256 columns in K formats
+  uint16_t m = 0;  ///< f16 bits; Q4_1's m, Q4_K's dmin
+  /// Q4_K, Q5_K: scale, min; Q6_K: of columns 0..15, 16..31 (i8 bits); MXFP4: exponent, nothing
+  std::array<uint8_t, 2> scales{};
 };
 
 void ReadNibbles(const uint8_t* p, RowTile& tile) {
@@ -48,6 +50,24 @@ void ReadQ4K(const uint8_t* block, int64_t sub, RowTile& tile) {
   tile.scales = Q4KScales(block + 4, sub);
   const uint8_t* q = block + 16 + sub / 2 * 32;
   for (size_t i = 0; i < 32; ++i) tile.q[i] = sub % 2 == 0 ? q[i] & 15 : q[i] >> 4;
+}
+
+void AddFifthBits(const uint8_t* bits, RowTile& tile) {
+  for (size_t i = 0; i < 32; ++i) {
+    tile.q[i] = static_cast<uint8_t>(tile.q[i] | ((bits[i / 8] >> (i % 8)) & 1) << 4);
+  }
+}
+
+void ReadQ5K(const uint8_t* block, int64_t sub, RowTile& tile) {
+  tile.d = Read16(block);
+  tile.m = Read16(block + 2);
+  tile.scales = Q4KScales(block + 4, sub);
+  const uint8_t* high = block + 16;
+  const uint8_t* q = block + 48 + sub / 2 * 32;
+  for (size_t i = 0; i < 32; ++i) {
+    const int nibble = sub % 2 == 0 ? q[i] & 15 : q[i] >> 4;
+    tile.q[i] = static_cast<uint8_t>(nibble | ((high[i] >> sub) & 1) << 4);
+  }
 }
 
 void ReadQ6K(const uint8_t* block, int64_t sub, RowTile& tile) {
@@ -92,14 +112,32 @@ RowTile ReadTile(WeightFormat format, const uint8_t* row, int64_t t) {
     case WeightFormat::kQ6_K:
       ReadQ6K(row + t / 8 * 210, t % 8, tile);
       break;
+    case WeightFormat::kQ5_0: {
+      const uint8_t* block = row + t * 22;
+      tile.d = Read16(block);
+      ReadNibbles(block + 6, tile);
+      AddFifthBits(block + 2, tile);
+      break;
+    }
+    case WeightFormat::kQ5_1: {
+      const uint8_t* block = row + t * 24;
+      tile.d = Read16(block);
+      tile.m = Read16(block + 2);
+      ReadNibbles(block + 8, tile);
+      AddFifthBits(block + 4, tile);
+      break;
+    }
+    case WeightFormat::kQ5_K:
+      ReadQ5K(row + t / 8 * 176, t % 8, tile);
+      break;
+    case WeightFormat::kMXFP4:
+      tile.scales[0] = row[t * 17];
+      ReadNibbles(row + t * 17 + 1, tile);
+      break;
     default:
       FLASHINFER_ASSERT(false, "{} has no tiles", Name(format));
   }
   return tile;
-}
-
-bool IsSuper(WeightFormat format) {
-  return format == WeightFormat::kQ4_K || format == WeightFormat::kQ6_K;
 }
 
 /// Offset of tile `t` in a panel, and of the header that holds its d.
@@ -111,6 +149,13 @@ int64_t HeaderOffset(WeightFormat format, int64_t t) {
 }
 
 void Write16(uint8_t* p, int64_t index, uint16_t bits) { std::memcpy(p + index * 2, &bits, 2); }
+
+/// Offset of what multiplies the quants, in a tile.
+int64_t TailOffset(WeightFormat format) {
+  if (format == WeightFormat::kQ8_0) return kByteBytes;
+  if (format == WeightFormat::kQ6_K) return kNibbleBytes + kHighBytes;
+  return kNibbleBytes + (HasFifthBits(format) ? kFifthBytes : 0);
+}
 
 void StoreTile(WeightFormat format, const RowTile& tile, int64_t row, int64_t t, uint8_t* panel) {
   uint8_t* p = panel + TileOffset(format, t);
@@ -128,17 +173,25 @@ void StoreTile(WeightFormat format, const RowTile& tile, int64_t row, int64_t t,
       byte = static_cast<uint8_t>(byte | ((q >> 4) << (k % 16 / 4 * 2)));
     }
   }
-  uint8_t* tail = p + (is_bytes ? kByteBytes : kNibbleBytes);
-  if (format == WeightFormat::kQ6_K) tail += kHighBytes;
+  if (HasFifthBits(format)) {
+    for (int64_t k = 0; k < kTileCols; ++k) {
+      uint8_t& byte = p[kNibbleBytes + row * 4 + k % 4];
+      byte = static_cast<uint8_t>(byte | (tile.q[static_cast<size_t>(k)] >> 4) << (k / 4));
+    }
+  }
+  uint8_t* tail = p + TailOffset(format);
   if (IsSuper(format)) {
     tail[row] = tile.scales[0];
     tail[16 + row] = tile.scales[1];
     uint8_t* header = panel + HeaderOffset(format, t);
     Write16(header, row, tile.d);
-    if (format == WeightFormat::kQ4_K) Write16(header, 16 + row, tile.m);
+    if (format != WeightFormat::kQ6_K) Write16(header, 16 + row, tile.m);
+  } else if (format == WeightFormat::kMXFP4) {
+    tail[row] = tile.scales[0];
   } else {
     Write16(tail, row, tile.d);
-    if (format == WeightFormat::kQ4_1) Write16(tail, 16 + row, tile.m);
+    if (format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1)
+      Write16(tail, 16 + row, tile.m);
   }
 }
 
@@ -180,6 +233,9 @@ void PackPlain(const WeightView& source, int64_t row, int64_t num_rows, uint8_t*
 int Quant(WeightFormat format, const uint8_t* tile, int64_t row, int64_t k) {
   if (format == WeightFormat::kQ8_0) return tile[k / 4 * 64 + row * 4 + k % 4];
   const int nibble = (tile[k / 8 * 64 + row * 4 + k % 4] >> (k % 8 < 4 ? 0 : 4)) & 15;
+  if (HasFifthBits(format)) {
+    return nibble | ((tile[kNibbleBytes + row * 4 + k % 4] >> (k / 4)) & 1) << 4;
+  }
   if (format != WeightFormat::kQ6_K) return nibble;
   const uint8_t high = tile[kNibbleBytes + k / 16 * 64 + row * 4 + k % 4];
   return nibble | (((high >> (k % 16 / 4 * 2)) & 3) << 4);
@@ -187,33 +243,37 @@ int Quant(WeightFormat format, const uint8_t* tile, int64_t row, int64_t k) {
 
 void UnpackTile(WeightFormat format, const uint8_t* panel, int64_t row, int64_t t, float* out) {
   const uint8_t* p = panel + TileOffset(format, t);
+  const uint8_t* tail = p + TailOffset(format);
   const uint8_t* header = panel + HeaderOffset(format, t);
   for (int64_t k = 0; k < kTileCols; ++k) {
     const int q = Quant(format, p, row, k);
-    float value = 0;
     switch (format) {
       case WeightFormat::kQ4_0:
-        value = ReadF16(p + kNibbleBytes + row * 2) * static_cast<float>(q - 8);
+        out[k] = ReadF16(tail + row * 2) * static_cast<float>(q - 8);
         break;
-      case WeightFormat::kQ4_1:
-        value = ReadF16(p + kNibbleBytes + row * 2) * static_cast<float>(q) +
-                ReadF16(p + kNibbleBytes + 32 + row * 2);
+      case WeightFormat::kQ5_0:
+        out[k] = ReadF16(tail + row * 2) * static_cast<float>(q - 16);
         break;
       case WeightFormat::kQ8_0:
-        value = ReadF16(p + kByteBytes + row * 2) * static_cast<float>(q - 128);
+        out[k] = ReadF16(tail + row * 2) * static_cast<float>(q - 128);
+        break;
+      case WeightFormat::kQ4_1:
+      case WeightFormat::kQ5_1:
+        out[k] = ReadF16(tail + row * 2) * static_cast<float>(q) + ReadF16(tail + 32 + row * 2);
         break;
       case WeightFormat::kQ4_K:
-        value = ReadF16(header + row * 2) * static_cast<float>(p[kNibbleBytes + row]) *
-                    static_cast<float>(q) -
-                ReadF16(header + 32 + row * 2) * static_cast<float>(p[kNibbleBytes + 16 + row]);
+      case WeightFormat::kQ5_K:
+        out[k] = ReadF16(header + row * 2) * static_cast<float>(tail[row]) * static_cast<float>(q) -
+                 ReadF16(header + 32 + row * 2) * static_cast<float>(tail[16 + row]);
         break;
-      default: {
-        const uint8_t scale = p[kNibbleBytes + kHighBytes + k / 16 * 16 + row];
-        value = ReadF16(header + row * 2) * static_cast<float>(static_cast<int8_t>(scale)) *
-                static_cast<float>(q - 32);
-      }
+      case WeightFormat::kMXFP4:
+        out[k] = std::ldexp(static_cast<float>(kE2m1Quants[q] - 16), tail[row] - 128);
+        break;
+      default:
+        out[k] = ReadF16(header + row * 2) *
+                 static_cast<float>(static_cast<int8_t>(tail[k / 16 * 16 + row])) *
+                 static_cast<float>(q - 32);
     }
-    out[k] = value;
   }
 }
 

@@ -108,6 +108,14 @@ void QuantizedPanel(const LinearPanelTask& task) {
       return Blocks<Q4_K>(task);
     case WeightFormat::kQ6_K:
       return Blocks<Q6_K>(task);
+    case WeightFormat::kQ5_0:
+      return Blocks<Q5_0>(task);
+    case WeightFormat::kQ5_1:
+      return Blocks<Q5_1>(task);
+    case WeightFormat::kQ5_K:
+      return Blocks<Q5_K>(task);
+    case WeightFormat::kMXFP4:
+      return Blocks<MXFP4>(task);
     default:
       return;
   }

@@ -39,7 +39,8 @@ inline std::vector<LinearCase> LinearCases() {
   std::vector<LinearCase> cases;
   for (WeightFormat format :
        {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16, WeightFormat::kQ4_0,
-        WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K}) {
+        WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K,
+        WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ5_K, WeightFormat::kMXFP4}) {
     for (int64_t tokens : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 33, 100}) {
       cases.push_back({.format = format, .num_tokens = tokens});
     }

@@ -84,4 +84,40 @@ struct Q6_K : TileFormat<WeightFormat::kQ6_K, 2, 5, false, true> {
   }
 };
 
+template <class Four>
+struct WithFifthBits : Four {
+  template <int c>
+  static U8 Quads(const WeightTile& w) {
+    return Four::template Nibbles<c>(w) | FifthBit<c>(w.Chunk(kNibbleBytes));
+  }
+};
+
+struct Q5_0 : WithFifthBits<TileFormat<WeightFormat::kQ5_0, 1, 4, false>> {
+  static F32 Scale(const WeightTile& w, int) { return w.Halves(kNibbleBytes + kFifthBytes); }
+};
+
+struct Q5_1 : WithFifthBits<TileFormat<WeightFormat::kQ5_1, 1, 0, true>> {
+  static F32 Scale(const WeightTile& w, int) { return w.Halves(kNibbleBytes + kFifthBytes); }
+  static F32 Min(const WeightTile& w) { return w.Halves(kNibbleBytes + kFifthBytes + 32); }
+};
+
+struct Q5_K : WithFifthBits<TileFormat<WeightFormat::kQ5_K, 1, 0, true, true>> {
+  static F32 Scale(const WeightTile& w, int) {
+    return w.HeaderHalves(0) * w.Bytes(kNibbleBytes + kFifthBytes);
+  }
+  static F32 Min(const WeightTile& w) {
+    return F32::Set(0.0f) - w.HeaderHalves(32) * w.Bytes(kNibbleBytes + kFifthBytes + 16);
+  }
+};
+
+struct MXFP4 : TileFormat<WeightFormat::kMXFP4, 1, 4, false> {
+  template <int c>
+  static U8 Quads(const WeightTile& w) {
+    return LookUp(kE2m1Quants, Nibbles<c>(w));
+  }
+  static F32 Scale(const WeightTile& w, int) {
+    return ScaleByPowerOfTwo(F32::Set(1.0f), w.Bytes(kNibbleBytes) - F32::Set(128.0f));
+  }
+};
+
 }  // namespace flashinfer::cpu::FLASHINFER_ISA
