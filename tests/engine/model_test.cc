@@ -11,10 +11,10 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "engine/model_oracle.h"
 #include "engine/vocabulary.h"
 #include "flashinfer/error.h"
 #include "support/gguf_blocks.h"
-#include "support/model_oracle.h"
 #include "support/test_files.h"
 #include "support/tiny_model.h"
 

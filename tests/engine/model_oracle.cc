@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One token after the other, one number after the other.
-#include "support/model_oracle.h"
+#include "engine/model_oracle.h"
 
 #include <algorithm>
 #include <cmath>
