@@ -169,11 +169,11 @@ constexpr E2M1 FromFloat<E2M1>(float x) {
 template <>
 constexpr E8M0 FromFloat<E8M0>(float x) {
   namespace d = convert_detail;
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if (d::AbsBits(x) > d::kInfBits || (d::Sign(x) != 0 && d::AbsBits(x) != 0)) return {255};
+  const uint32_t bits = d::AbsBits(x);  // -0 is 0
+  if (bits > d::kInfBits || (d::Sign(x) != 0 && bits != 0)) return {255};
   if (bits >= (254u << 23)) return {254};
   // Nearest on the linear scale; a tie (1.5 · 2^n) goes to the even exponent field.
-  const uint32_t exponent = d::AbsBits(x) >> 23;
+  const uint32_t exponent = bits >> 23;
   const uint32_t mantissa = bits & 0x7fffffu;
   if (exponent == 0) return {static_cast<uint8_t>(mantissa > 0x600000u ? 1 : 0)};
   const bool up = mantissa > 0x400000u || (mantissa == 0x400000u && (exponent & 1u) != 0);

@@ -150,6 +150,7 @@ TEST(Convert, E8M0IsTheNearestPowerOfTwo) {
   }
   EXPECT_EQ(FromFloat<E8M0>(kInfinity).bits, 254);
   EXPECT_EQ(FromFloat<E8M0>(0.0f).bits, 0);
+  EXPECT_EQ(FromFloat<E8M0>(-0.0f).bits, 0);
   EXPECT_EQ(FromFloat<E8M0>(1e-45f).bits, 0);
   EXPECT_EQ(FromFloat<E8M0>(-1.0f).bits, 255);
   EXPECT_EQ(FromFloat<E8M0>(-1e-45f).bits, 255);
