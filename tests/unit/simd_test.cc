@@ -132,7 +132,8 @@ void ExpectSameAsOneByOne(void (*widen)(const T*, float*, int64_t),
     }
   }
   std::mt19937 rng(1);
-  for (int i = 0; i < 300000; ++i) values.push_back(std::bit_cast<float>(static_cast<uint32_t>(rng())));
+  for (int i = 0; i < 300000; ++i)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(rng())));
   std::vector<T> narrowed(values.size());
   narrow(values.data(), narrowed.data(), static_cast<int64_t>(values.size()));
   for (size_t i = 0; i < values.size(); ++i) {
