@@ -56,8 +56,7 @@ constexpr bool HasFifthBits(WeightFormat format) {
 }
 
 /// MXFP4's codes as unsigned quants: twice the e2m1 value, plus 16.
-inline constexpr uint8_t kE2m1Quants[16] = {16, 17, 18, 19, 20, 22, 24, 28,
-                                            16, 15, 14, 13, 12, 10, 8,  4};
+constexpr uint8_t kE2m1Quants[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 
 /// Bytes of one tile of a quantised format, without the header of 256 columns.
 constexpr int64_t TileBytes(WeightFormat format) {
