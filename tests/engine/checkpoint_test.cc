@@ -137,7 +137,7 @@ TEST(Checkpoint, EachTensorThatIsMissingIsNamed) {
 }
 
 /// A model in which `name` has another shape or type.
-TinyModel WithTensor(const std::string& name, std::vector<int64_t> shape, uint32_t type,
+TinyModel WithTensor(const std::string& name, const std::vector<int64_t>& shape, uint32_t type,
                      size_t num_bytes) {
   TinyModel model;
   model.leave_out = [name](const std::string& tensor) { return tensor == name; };

@@ -139,6 +139,7 @@ TEST(EngineTest, AnswersDoNotDependOnWhatElseRuns) {
     requests.push_back(request);
   }
   std::vector<std::vector<int32_t>> alone;
+  alone.reserve(requests.size());
   for (const Request& request : requests) alone.push_back(Answers(checkpoint, {}, {request})[0]);
   EngineOptions small_steps;
   small_steps.scheduler.max_step_tokens = 16;

@@ -82,13 +82,11 @@ class Simulation {
     const std::vector<ScheduledRow> rows = scheduler_.Schedule();
     ASSERT_FALSE(rows.empty());
     std::set<int64_t> ids;
-    bool had_longer = false;
     for (const ScheduledRow& row : rows) {
       ASSERT_TRUE(ids.insert(row.sequence->id).second);
       ASSERT_GT(row.num_tokens, 0);
       ASSERT_EQ(row.sequence->num_computed, row.begin + row.num_tokens);
       ASSERT_EQ(row.is_last, row.sequence->num_pending() == 0);
-      had_longer |= row.num_tokens > 1;
       const std::vector<uint64_t> hashes = PrefixHashes(*row.sequence);
       for (int64_t i = row.begin; i < row.begin + row.num_tokens; ++i) {
         Slot(*row.sequence, i) = hashes[static_cast<size_t>(i)];

@@ -72,6 +72,7 @@ TEST_F(ThreadPoolTest, NestedRegionsRunOnTheirCaller) {
 
 TEST_F(ThreadPoolTest, ConcurrentCallersAllFinish) {
   std::vector<std::thread> callers;
+  callers.reserve(6);
   std::atomic<int> num_right{0};
   for (int i = 0; i < 6; ++i) {
     callers.emplace_back([&] {
