@@ -47,44 +47,56 @@ class Pool {
     for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { Work(i); });
   }
   ~Pool() {
-    function_ = nullptr;
-    StartRegion();
+    Open(nullptr, nullptr);
     for (std::thread& worker : workers_) worker.join();
   }
   int num_threads() const { return num_threads_; }
 
   void Run(LaneFunction function, void* context) {
-    function_ = function;
-    context_ = context;
-    num_busy_.store(num_threads_ - 1, std::memory_order_relaxed);
-    StartRegion();
+    Open(function, context);
     function(context, {0, num_threads_});
-    for (int busy = num_busy_.load(std::memory_order_acquire); busy != 0;
-         busy = num_busy_.load(std::memory_order_acquire)) {
-      AwaitChange(num_busy_, busy);
+    uint32_t inside = inside_.fetch_or(kClosed, std::memory_order_acq_rel) | kClosed;
+    for (; inside != kClosed; inside = inside_.load(std::memory_order_acquire)) {
+      AwaitChange(inside_, inside);
     }
   }
 
  private:
-  void StartRegion() {
+  static constexpr uint32_t kClosed = uint32_t{1} << 31;
+
+  void Open(LaneFunction function, void* context) {
+    function_ = function;
+    context_ = context;
+    inside_.store(0, std::memory_order_release);
     region_.fetch_add(1, std::memory_order_release);
     region_.notify_all();
   }
 
+  /// A worker that gets no core before the caller is done stays out: nobody waits for it.
+  bool Enter() {
+    uint32_t inside = inside_.load(std::memory_order_acquire);
+    while ((inside & kClosed) == 0) {
+      if (inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acq_rel)) return true;
+    }
+    return false;
+  }
+
   void Work(int index) {
-    for (uint32_t seen = 0;; ++seen) {
+    for (uint32_t seen = 0;;) {
       AwaitChange(region_, seen);
+      seen = region_.load(std::memory_order_acquire);
+      if (!Enter()) continue;  // else in this region, or in a later one and then perhaps twice
       if (function_ == nullptr) return;
       function_(context_, {index, num_threads_});
-      if (num_busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) num_busy_.notify_one();
+      if (inside_.fetch_sub(1, std::memory_order_acq_rel) == kClosed + 1) inside_.notify_one();
     }
   }
 
   const int num_threads_;
   LaneFunction function_ = nullptr;
   void* context_ = nullptr;
-  alignas(64) std::atomic<uint32_t> region_{0};  // wraps after a day of small operators
-  alignas(64) std::atomic<int> num_busy_{0};
+  alignas(64) std::atomic<uint32_t> region_{0};        // wraps after a day of small operators
+  alignas(64) std::atomic<uint32_t> inside_{kClosed};  // workers in the region
   std::vector<std::thread> workers_;
 };
 
@@ -145,17 +157,6 @@ void RunLanes(LaneFunction function, void* context) {
     }
   }
   function(context, {0, 1});
-}
-
-void LaneBarrier::Wait(Lane lane) {
-  const int generation = generation_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == lane.count - 1) {
-    arrived_.store(0, std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-    return;
-  }
-  AwaitChange(generation_, generation);
 }
 
 }  // namespace cpu

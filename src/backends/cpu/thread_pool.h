@@ -17,12 +17,14 @@ struct Lane {
 
 using LaneFunction = void (*)(void* context, Lane lane);
 
-/// Runs `function` once per thread at the same time and returns when all are done. A call from
-/// inside a region, or while another thread's region runs, runs on the caller alone
-/// (lane {0, 1}). `function` must not throw.
+/// Runs `function` on the caller and, at the same time, on the other threads; returns when all that
+/// began are done. Threads which get no core before the caller is done are left out, so lanes take
+/// work as they come (a lane may come twice, one time after the other) and lane 0 must find all
+/// that nobody else took. A call from inside a region, or while another thread's region runs, runs
+/// on the caller alone (lane {0, 1}). `function` must not throw.
 void RunLanes(LaneFunction function, void* context);
 
-/// Calls `body(lane)` on every thread.
+/// Calls `body(lane)` on every thread that comes in time.
 template <class Body>
 void ForEachLane(Body&& body) {
   RunLanes([](void* context,
@@ -46,16 +48,5 @@ void ParallelFor(int64_t count, int64_t grain, Body&& body) {
     }
   });
 }
-
-/// A barrier for the lanes of one region; `lane` as given to the body.
-class LaneBarrier {
- public:
-  /// Waits until every lane of the region has called it.
-  void Wait(Lane lane);
-
- private:
-  std::atomic<int> arrived_{0};
-  std::atomic<int> generation_{0};
-};
 
 }  // namespace flashinfer::cpu
