@@ -18,8 +18,9 @@ ALLOWED = {
     "src/core": ["include"],
     "src/plan": ["include", "src/core"],
     "src/dispatch": ["include", "src/core"],
+    "src/kernels": ["include", "src/core"],
     # An operator's own header (problem, parameters, candidates) is what its executors implement.
-    "src/backends": ["include", "src/core", "src/plan", "src/dispatch", "src/ops"],
+    "src/backends": ["include", "src/core", "src/plan", "src/dispatch", "src/kernels", "src/ops"],
     "src/ops": ["include", "src/core", "src/plan", "src/dispatch", "src/backends"],
     "examples/engine": ["include"],
     "cli": ["include", "examples/engine", "tests/support"],
