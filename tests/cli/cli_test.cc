@@ -1,57 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line tool as a user runs it: output, exit codes, one-line errors.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string>
 
-#include "support/test_files.h"
-#include "support/tiny_model.h"
+#include "cli_fixture.h"
 
 namespace flashinfer::test {
 namespace {
-
-struct Output {
-  int exit_code = -1;
-  std::string out, err;
-};
-
-class CliTest : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() / ("flashinfer-cli-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-    model_ = (folder_ / "tiny.gguf").string();
-    WriteWholeFile(model_, MakeTinyGguf({}));
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  /// Runs the tool with words as a shell reads them.
-  Output Run(const std::string& words) const {
-    const std::string out = (folder_ / "out").string(), err = (folder_ / "err").string();
-    const std::string command =
-        "'" FLASHINFER_CLI "' " + words + " </dev/null >'" + out + "' 2>'" + err + "'";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadWholeFile(out), ReadWholeFile(err)};
-  }
-  void ExpectRefused(const std::string& words, int exit_code, const std::string& message) const {
-    SCOPED_TRACE(words);
-    const Output result = Run(words);
-    EXPECT_EQ(result.exit_code, exit_code);
-    EXPECT_EQ(result.out, "");
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
-    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
-  }
-
-  std::filesystem::path folder_;
-  std::string model_;
-};
 
 TEST_F(CliTest, BadInputIsOneLineAndAnExitCode) {
   ExpectRefused("", 2, "subcommand");
@@ -100,6 +56,42 @@ TEST_F(CliTest, ReplaysASyntheticTrace) {
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["requests"], 5);
   EXPECT_LE(json["time_to_first_token_ms"]["p50"], json["time_to_first_token_ms"]["p99"]);
+}
+
+TEST_F(CliTest, ReplaysRecordedTraces) {
+  const std::string model = DataFile("stories260K/stories260K.bin").string();
+  const std::string mooncake = DataFile("traces/mooncake_conversation_first1500.jsonl").string();
+  const std::string azure =
+      DataFile("traces/AzureLLMInferenceTrace_conv_2023_first6000.csv").string();
+  FLASHINFER_SKIP_WITHOUT(model);
+  FLASHINFER_SKIP_WITHOUT(mooncake);
+  FLASHINFER_SKIP_WITHOUT(azure);
+  const std::string options =
+      "' --requests 12 --length-scale 0.04 --time-scale 0.01 --json --model '" + model + "'";
+  const Output shared = Run("replay-trace '" + mooncake + options);
+  ASSERT_EQ(shared.exit_code, 0) << shared.err;
+  const auto json = nlohmann::json::parse(shared.out);
+  EXPECT_EQ(json["requests"], 12);
+  EXPECT_GT(json["requests_cut"], 0);  // the longest are beyond this model's 512 tokens
+  // All begin with the same block, 20 tokens at this scale: one page of 16 is shared by the rest.
+  EXPECT_EQ(json["prefix_hits"], 11);
+  EXPECT_EQ(json["prefix_hit_tokens"], 11 * 16);
+
+  const Output apart = Run("replay-trace '" + azure + options);
+  ASSERT_EQ(apart.exit_code, 0) << apart.err;
+  EXPECT_EQ(nlohmann::json::parse(apart.out)["prefix_hits"], 0);  // it has no prefixes
+}
+
+TEST_F(CliTest, PeakMemoryIsTheFileTheCacheAndLittleMore) {
+  FLASHINFER_SKIP_WITHOUT(ModelFile());
+  const Output result =
+      Run("generate --prompt 'Tell me of the sea.' --max-tokens 8 --kv-mib 32 "
+          "--json --model '" +
+          ModelFile().string() + "'");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const double file_mib =
+      static_cast<double>(std::filesystem::file_size(ModelFile())) / (1024.0 * 1024.0);
+  EXPECT_LE(nlohmann::json::parse(result.out)["peak_memory_mib"], file_mib + 32 + 64);
 }
 
 TEST_F(CliTest, ToldOfItself) {
