@@ -91,4 +91,17 @@ const CheckTensor& CheckTensor::NoOverlap() const {
   return *this;
 }
 
+void CheckIndptr(std::string_view name, const TensorView& indptr) {
+  CheckTensor(name, indptr).On({}).Is(DType::kI32).Rank(1);
+  FLASHINFER_CHECK(indptr.shape(0) >= 1, "{}: is empty, expected one value more than parts", name);
+  const int32_t* values = indptr.data_as<const int32_t>();
+  const int64_t stride = indptr.stride(0);
+  FLASHINFER_CHECK(values[0] == 0, "{}[0]: is {}, expected 0", name, values[0]);
+  for (int64_t i = 1; i < indptr.shape(0); ++i) {
+    FLASHINFER_CHECK(values[i * stride] >= values[(i - 1) * stride],
+                     "{}[{}]: is {}, less than {} before it", name, i, values[i * stride],
+                     values[(i - 1) * stride]);
+  }
+}
+
 }  // namespace flashinfer

@@ -55,4 +55,7 @@ class CheckTensor {
   const TensorView& tensor_;
 };
 
+/// Checks that an indptr of host memory, [n + 1] i32, starts at 0 and never falls.
+void CheckIndptr(std::string_view name, const TensorView& indptr);
+
 }  // namespace flashinfer

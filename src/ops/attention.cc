@@ -33,24 +33,6 @@ void CheckAttentionProblem(const AttentionProblem& p) {
                    "fixed_split_size: is {}, accepted: 0 and multiples of 64", p.fixed_split_size);
 }
 
-namespace {
-
-/// Checks that an indptr of host memory starts at 0 and never falls.
-void CheckIndptr(std::string_view name, const TensorView& indptr) {
-  CheckTensor(name, indptr).On({}).Is(DType::kI32).Rank(1);
-  FLASHINFER_CHECK(indptr.shape(0) >= 1, "{}: is empty, expected num_requests + 1 values", name);
-  const int32_t* values = indptr.data_as<const int32_t>();
-  const int64_t stride = indptr.stride(0);
-  FLASHINFER_CHECK(values[0] == 0, "{}[0]: is {}, expected 0", name, values[0]);
-  for (int64_t i = 1; i < indptr.shape(0); ++i) {
-    FLASHINFER_CHECK(values[i * stride] >= values[(i - 1) * stride],
-                     "{}[{}]: is {}, less than {} before it", name, i, values[i * stride],
-                     values[(i - 1) * stride]);
-  }
-}
-
-}  // namespace
-
 void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionLengths& lengths) {
   CheckIndptr("indptr", pages.indptr);
   const int64_t num_requests = pages.indptr.shape(0) - 1;
