@@ -36,10 +36,44 @@ void MergeState(const TensorView& v_a, const TensorView& s_a, const TensorView& 
   CheckTensor("v_merged", v_merged).NoOverlap();
   CheckTensor("s_merged", s_merged).NoOverlap();
   const auto& run = Choose<MergeStateOp>({v_a.dtype()}, backend);
-  run({a, b, merged, v_a.shape(0), v_a.shape(1), v_a.shape(2), v_a.dtype()});
+  run({.a = a,
+       .b = b,
+       .merged = merged,
+       .num_tokens = v_a.shape(0),
+       .num_heads = v_a.shape(1),
+       .head_dim = v_a.shape(2),
+       .dtype = v_a.dtype()});
   if (LogLevel() >= 5) [[unlikely]] {
     LogReturn("merge_state", {{"v_merged", v_merged}, {"s_merged", s_merged}});
   }
+}
+
+void MergeStateInPlace(const TensorView& v, const TensorView& s, const TensorView& v_other,
+                       const TensorView& s_other, const TensorView& mask, Backend backend, Stream) {
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall("merge_state_in_place",
+            {{"v", v}, {"s", s}, {"v_other", v_other}, {"s_other", s_other}, {"mask", mask}});
+  }
+  CheckTensor("v", v).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(3);
+  const StateRows state = CheckState("v", v, "s", s, v);
+  const StateRows other = CheckState("v_other", v_other, "s_other", s_other, v);
+  CheckTensor("v", v).NoOverlap();
+  CheckTensor("s", s).NoOverlap();
+  if (mask.defined()) {
+    CheckTensor("mask", mask).On(v.device()).Is(DType::kBool).Shape({v.shape(0)});
+  }
+  const auto& run = Choose<MergeStateOp>({v.dtype()}, backend);
+  run({.a = state,
+       .b = other,
+       .merged = state,
+       .mask = mask.defined() ? mask.data_as<const uint8_t>() : nullptr,
+       .mask_stride = mask.defined() ? mask.stride(0) : 0,
+       .num_tokens = v.shape(0),
+       .num_heads = v.shape(1),
+       .head_dim = v.shape(2),
+       .dtype = v.dtype()});
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("merge_state_in_place", {{"v", v}, {"s", s}});
 }
 
 }  // namespace flashinfer

@@ -34,6 +34,9 @@ struct MergeStateParams {
   StateRows a;
   StateRows b;
   StateRows merged;
+  /// [num_tokens]: 0 leaves a token's merged state as it is; null: all merge.
+  const uint8_t* mask = nullptr;
+  int64_t mask_stride = 0;
   int64_t num_tokens;
   int64_t num_heads;
   int64_t head_dim;

@@ -11,6 +11,7 @@
 #include "ops/gemm.h"
 #include "ops/linear.h"
 #include "ops/merge_state.h"
+#include "ops/merge_states.h"
 #include "ops/page_append.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
@@ -58,6 +59,7 @@ constexpr std::array<std::string_view, 3> kGemm{
 constexpr OpRow kTable[] = {
     Row<PageAppendOp>(kPageAppend),
     Row<MergeStateOp>(kFloatTypes),
+    Row<MergeStatesOp>(kFloatTypes),
     Row<BatchDecodeOp>(kAttention),
     Row<BatchPrefillOp>(kAttention),
     Row<GemmOp>(kGemm),

@@ -74,6 +74,43 @@ TEST_P(MergeStateTest, EveryCandidateMatchesTheOracle) {
   }
 }
 
+TEST_P(MergeStateTest, InPlaceMergesTheTokensOfTheMask) {
+  for (const std::string& candidate : AcceptingCandidates<MergeStateOp>({GetParam()})) {
+    SCOPED_TRACE(candidate);
+    std::mt19937_64 rng(52);
+    State state(GetParam(), 9, 3, 72);
+    State other(GetParam(), 9, 3, 72);
+    for (State* s : {&state, &other}) {
+      s->v.FillNormal(rng);
+      s->s.FillNormal(rng, 4);
+    }
+    state.s.Set({0, 0}, -kInf);
+    state.v.Set({0, 0, 1}, std::nan(""));
+    State merged(GetParam(), 9, 3, 72);
+    MergeState(state.v, state.s, other.v, other.s, merged.v, merged.s, Backend(candidate));
+    const std::vector<double> v = state.v.Values();
+    const std::vector<double> s = state.s.Values();
+    HostTensor mask(DType::kBool, {9}, {2});
+    for (int64_t t = 0; t < 9; ++t) mask.Set({t}, t % 3 == 0 ? 1 : 0);
+    MergeStateInPlace(state.v, state.s, other.v, other.s, mask, Backend(candidate));
+    for (int64_t t = 0; t < 9; ++t) {
+      for (int64_t h = 0; h < 3; ++h) {
+        const size_t at = static_cast<size_t>(t * 3 + h);
+        EXPECT_EQ(state.s.At({t, h}), t % 3 == 0 ? merged.s.At({t, h}) : s[at]);
+        for (int64_t d = 0; d < 72; ++d) {
+          const double expected =
+              t % 3 == 0 ? merged.v.At({t, h, d}) : v[at * 72 + static_cast<size_t>(d)];
+          EXPECT_EQ(state.v.At({t, h, d}), expected);
+        }
+      }
+    }
+    for (int64_t t = 0; t < 9; ++t) mask.Set({t}, t % 3 == 0 ? 0 : 1);
+    MergeStateInPlace(state.v, state.s, other.v, other.s, mask, Backend(candidate));
+    EXPECT_EQ(state.v.bytes(), merged.v.bytes());
+    EXPECT_EQ(state.s.bytes(), merged.s.bytes());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(DTypes, MergeStateTest,
                          ::testing::Values(DType::kF32, DType::kF16, DType::kBF16));
 
@@ -97,6 +134,9 @@ TEST(MergeState, ErrorsNameArgumentValueAndWhatIsAccepted) {
               ::testing::ThrowsMessage<Error>("v_b: shape is [2, 4, 8], expected [2, 3, 8]"));
   EXPECT_THAT([&] { MergeState(a.v, b.s, a.v, a.s, a.v, a.s); },
               ::testing::ThrowsMessage<Error>("s_a: shape is [2, 4], expected [2, 3]"));
+  const HostTensor mask(DType::kBool, {3});
+  EXPECT_THAT([&] { MergeStateInPlace(a.v, a.s, a.v, a.s, mask); },
+              ::testing::ThrowsMessage<Error>("mask: shape is [3], expected [2]"));
 }
 
 }  // namespace

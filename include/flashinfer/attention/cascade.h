@@ -21,4 +21,37 @@ FLASHINFER_API void MergeState(const TensorView& v_a, const TensorView& s_a, con
                                const TensorView& s_merged, Backend backend = Backend(),
                                Stream stream = {});
 
+/// Merges the state v_other, s_other into v, s; shapes and dtypes as in MergeState().
+///
+///   mask  [num_tokens]  bool: tokens with `false` keep their state; undefined view: all merge
+FLASHINFER_API void MergeStateInPlace(const TensorView& v, const TensorView& s,
+                                      const TensorView& v_other, const TensorView& s_other,
+                                      const TensorView& mask = TensorView(),
+                                      Backend backend = Backend(), Stream stream = {});
+
+/// Merges as many states of each token, in their order; no state at all gives 0, -inf.
+///
+///   v         [num_tokens, num_states, num_qo_heads, head_dim]  f32, f16, bf16
+///   s         [num_tokens, num_states, num_qo_heads]            f32, base-2 logarithms
+///   v_merged  [num_tokens, num_qo_heads, head_dim]              as v
+///   s_merged  [num_tokens, num_qo_heads]                        f32
+///
+/// Outputs may be one of the states: v_merged the same memory as v[:, i], s_merged as s[:, i].
+FLASHINFER_API void MergeStates(const TensorView& v, const TensorView& s,
+                                const TensorView& v_merged, const TensorView& s_merged,
+                                Backend backend = Backend(), Stream stream = {});
+
+/// MergeStates() where each token has its own number of states: token t has those from indptr[t]
+/// to indptr[t + 1].
+///
+///   v         [num_states, num_qo_heads, head_dim]  f32, f16, bf16
+///   s         [num_states, num_qo_heads]            f32, base-2 logarithms
+///   indptr    [num_tokens + 1]  i32, non-decreasing, first 0, at most num_states
+///   v_merged  [num_tokens, num_qo_heads, head_dim]  as v; must not overlap v
+///   s_merged  [num_tokens, num_qo_heads]            f32; must not overlap s
+FLASHINFER_API void VariableLengthMergeStates(const TensorView& v, const TensorView& s,
+                                              const TensorView& indptr, const TensorView& v_merged,
+                                              const TensorView& s_merged,
+                                              Backend backend = Backend(), Stream stream = {});
+
 }  // namespace flashinfer

@@ -31,6 +31,7 @@ void Rows(const MergeStateParams& p, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const int64_t token = row / p.num_heads;
     const int64_t head = row % p.num_heads;
+    if (p.mask != nullptr && p.mask[token * p.mask_stride] == 0) continue;
     const auto v = [&](const StateRows& s) {
       return static_cast<T*>(s.v) + token * s.v_stride_token + head * s.v_stride_head;
     };
