@@ -80,8 +80,9 @@ inline std::vector<AttentionCase> PrefillCases() {
   constexpr DType kF16 = DType::kF16;
   constexpr DType kBF16 = DType::kBF16;
   std::vector<AttentionCase> cases;
-  const auto add = [&](AttentionProblem p, std::vector<int32_t> q, std::vector<int32_t> kv,
-                       KvLayout layout = KvLayout::kNHD, bool interleaved = false) {
+  const auto add = [&](AttentionProblem p, const std::vector<int32_t>& q,
+                       const std::vector<int32_t>& kv, KvLayout layout = KvLayout::kNHD,
+                       bool interleaved = false) {
     for (bool causal : {false, true}) {
       p.causal = causal;
       cases.push_back({p, q, kv, layout, interleaved});
