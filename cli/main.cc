@@ -131,7 +131,7 @@ void AddExplain(CLI::App& app, Options& o) {
   CLI::App& command =
       *app.add_subcommand("explain", "Which backend takes a problem, and why the others do not");
   auto* problem =
-      command.add_option("problem", o.explain_words, "Such as: rmsnorm dtype=bf16 hidden_size=576");
+      command.add_option("problem", o.explain_words, "Such as: norm dtype=bf16 hidden_size=576");
   auto* matrix =
       command.add_flag("--matrix", o.explain.matrix, "The whole support matrix, as Markdown");
   problem->excludes(matrix);

@@ -39,13 +39,27 @@ def median_us(run, seconds=0.5):
             return statistics.median(samples) * 1e6
 
 
-def rmsnorm(case):
+def norm(case):
     dtype = DTYPES[case["dtype"]]
     size = int(case["hidden_size"])
     x = torch.randn(int(case["num_rows"]), size).to(dtype)
     weight = torch.randn(size).to(DTYPES[case["dtype_weight"]])
-    xs = [x.clone() for _ in range(num_copies(x, x))]
-    return lambda i: torch.nn.functional.rms_norm(xs[i % len(xs)], (size,), weight, 1e-6)
+    if case["dtype_out"] not in DTYPES:  # fp8
+        return None
+    kind = case.get("kind", "rms")
+    if kind == "layer":
+        xs = [x.clone() for _ in range(num_copies(x, x))]
+        return lambda i: torch.nn.functional.layer_norm(xs[i % len(xs)], (size,), weight, weight)
+    weight = weight + 1 if kind == "gemma" else weight
+    if case.get("adds_residual") != "1":
+        xs = [x.clone() for _ in range(num_copies(x, x))]
+        return lambda i: torch.nn.functional.rms_norm(xs[i % len(xs)], (size,), weight, 1e-6)
+    pairs = [(x.clone(), torch.zeros_like(x)) for _ in range(num_copies(x, x, x, x))]
+
+    def add_and_norm(i):
+        x, residual = pairs[i % len(pairs)]
+        return torch.nn.functional.rms_norm(residual.add_(x), (size,), weight, 1e-6)
+    return add_and_norm
 
 
 def silu_and_mul(case):
@@ -77,7 +91,7 @@ def gemm(case):
     return lambda i: copies[i % len(copies)][0] @ copies[i % len(copies)][1].T
 
 
-PEERS = {"rmsnorm": rmsnorm, "silu_and_mul": silu_and_mul, "linear": linear, "gemm": gemm}
+PEERS = {"norm": norm, "silu_and_mul": silu_and_mul, "linear": linear, "gemm": gemm}
 
 
 def main():

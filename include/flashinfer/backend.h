@@ -34,7 +34,7 @@ struct Verdict {
 /// What Explain() of an operator returns: candidates in the order in which they are asked; the
 /// first accepted one runs.
 struct Explanation {
-  std::string problem;  ///< text form, `rmsnorm dtype=bf16 hidden_size=576 …`
+  std::string problem;  ///< text form, `norm dtype=bf16 hidden_size=576 …`
   std::vector<Verdict> verdicts;
 
   /// The candidate that runs the problem, null when all refuse.

@@ -17,7 +17,7 @@ inline constexpr bool kIsFieldsOf<const Fields, Fields> = true;
 
 /// `Self` is `Fields` or `const Fields`: what one field list serves.
 ///
-///     template <FieldsOf<RmsNormProblem> Self, class Visit>
+///     template <FieldsOf<NormProblem> Self, class Visit>
 ///     constexpr void ForEachField(Self& self, Visit&& visit) {
 ///       FLASHINFER_NAMED(dtype)
 ///       FLASHINFER_NAMED(hidden_size)

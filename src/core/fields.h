@@ -12,7 +12,7 @@
 
 namespace flashinfer {
 
-/// `rmsnorm hidden_size=576 dtype=bf16`.
+/// `norm hidden_size=576 dtype=bf16`.
 template <class Fields>
 std::string FieldsText(std::string_view name, const Fields& fields) {
   std::string text(name);

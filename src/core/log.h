@@ -15,7 +15,7 @@ extern int level;  // constant after start-up but for tests
 }
 
 /// 0 off, 1 names, 3 arguments, 5 statistics of tensors. Public operators begin with
-/// `if (LogLevel() > 0) [[unlikely]] LogCall("rmsnorm", {{"x", x}, {"out", out}});`, one
+/// `if (LogLevel() > 0) [[unlikely]] LogCall("norm", {{"x", x}, {"out", out}});`, one
 /// predictable branch when logging is off.
 inline int LogLevel() { return log_detail::level; }
 

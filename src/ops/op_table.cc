@@ -12,8 +12,8 @@
 #include "ops/linear.h"
 #include "ops/merge_state.h"
 #include "ops/merge_states.h"
+#include "ops/norm.h"
 #include "ops/page_append.h"
-#include "ops/rmsnorm.h"
 #include "ops/rope.h"
 #include "ops/sampling.h"
 
@@ -31,9 +31,16 @@ constexpr OpRow Row(const std::array<std::string_view, kSize>& matrix) {
   return {Op::kName, ExplainFields<Op>, matrix};
 }
 
-constexpr std::array<std::string_view, 5> kRmsNorm{
-    "dtype=f32 dtype_weight=f32", "dtype=f16 dtype_weight=f16", "dtype=f16 dtype_weight=f32",
-    "dtype=bf16 dtype_weight=bf16", "dtype=bf16 dtype_weight=f32"};
+constexpr std::array<std::string_view, 9> kNorm{
+    "dtype=f32 dtype_weight=f32 dtype_out=f32",
+    "dtype=f16 dtype_weight=f16 dtype_out=f16",
+    "dtype=bf16 dtype_weight=bf16 dtype_out=bf16",
+    "dtype=bf16 dtype_weight=f32 dtype_out=bf16",
+    "dtype=bf16 dtype_weight=bf16 dtype_out=e4m3",
+    "dtype=bf16 dtype_weight=bf16 dtype_out=e5m2",
+    "adds_residual=1 dtype=bf16 dtype_weight=bf16 dtype_out=bf16",
+    "kind=gemma dtype=bf16 dtype_weight=bf16 dtype_out=bf16",
+    "kind=layer dtype=bf16 dtype_weight=f32 dtype_out=bf16"};
 
 constexpr std::array<std::string_view, 12> kLinear{
     "format=f32",  "format=f16",  "format=bf16", "format=q4_0", "format=q4_1", "format=q8_0",
@@ -64,7 +71,7 @@ constexpr OpRow kTable[] = {
     Row<BatchPrefillOp>(kAttention),
     Row<GemmOp>(kGemm),
     Row<LinearOp>(kLinear),
-    Row<RmsNormOp>(kRmsNorm),
+    Row<NormOp>(kNorm),
     Row<RopeOp>(kRope),
     Row<SiluAndMulOp>(kFloatTypes),
     Row<SoftmaxOp>(kFloatTypes),

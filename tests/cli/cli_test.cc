@@ -97,8 +97,8 @@ TEST_F(CliTest, PeakMemoryIsTheFileTheCacheAndLittleMore) {
 TEST_F(CliTest, ToldOfItself) {
   EXPECT_EQ(Run("--version").exit_code, 0);
   EXPECT_NE(Run("show-config").out.find("FLASHINFER_NUM_THREADS"), std::string::npos);
-  EXPECT_NE(Run("explain --matrix").out.find("`rmsnorm`"), std::string::npos);
-  EXPECT_NE(Run("explain rmsnorm dtype=bf16").out.find("cpu."), std::string::npos);
+  EXPECT_NE(Run("explain --matrix").out.find("`norm`"), std::string::npos);
+  EXPECT_NE(Run("explain norm dtype=bf16").out.find("cpu."), std::string::npos);
   EXPECT_EQ(Run("tokenize --text '' --model '" + model_ + "'").out, "\n");
 }
 

@@ -20,6 +20,6 @@ esac
 echo "$loaded" | grep -q "libflashinfer.*=> $folder/moved away" ||
   { echo 'bundle_test: the library is not taken from the folder'; exit 1; }
 run "$bin/flashinfer" --version
-run "$bin/flashinfer" explain rmsnorm
-run "$bin/rmsnorm_test" --gtest_brief=1 --gtest_filter='*Errors*'
-run "$bin/rmsnorm_benchmark" --seconds 0.01 --filter num_rows=1
+run "$bin/flashinfer" explain norm
+run "$bin/norm_test" --gtest_brief=1 --gtest_filter='*Errors*'
+run "$bin/norm_benchmark" --seconds 0.01 --filter num_rows=1

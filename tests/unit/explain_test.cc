@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 TEST(Explain, ListsEveryCandidateWithItsReason) {
-  const Explanation explanation = Explain("rmsnorm dtype=i32 hidden_size=64");
+  const Explanation explanation = Explain("norm dtype=i32 hidden_size=64");
   EXPECT_THAT(explanation.problem, HasSubstr("dtype=i32"));
   ASSERT_EQ(explanation.verdicts.size(), 4u);
   EXPECT_EQ(explanation.chosen(), nullptr);
@@ -25,7 +25,7 @@ TEST(Explain, ListsEveryCandidateWithItsReason) {
 }
 
 TEST(Explain, TheScalarPathRunsEverywhere) {
-  const Explanation explanation = Explain("rmsnorm");
+  const Explanation explanation = Explain("norm");
   ASSERT_NE(explanation.chosen(), nullptr);
   EXPECT_EQ(explanation.verdicts.back().candidate, "cpu.scalar");
   EXPECT_TRUE(explanation.verdicts.back().accepted);
@@ -33,9 +33,9 @@ TEST(Explain, TheScalarPathRunsEverywhere) {
 
 TEST(Explain, ErrorsListWhatIsAccepted) {
   EXPECT_THAT([] { Explain("no_such_op"); }, ThrowsMessage<Error>(HasSubstr("operators: ")));
-  EXPECT_THAT([] { Explain("rmsnorm width=3"); },
-              ThrowsMessage<Error>(HasSubstr("fields: dtype, dtype_weight, hidden_size")));
-  EXPECT_THAT([] { Explain("rmsnorm hidden_size=x"); },
+  EXPECT_THAT([] { Explain("norm width=3"); },
+              ThrowsMessage<Error>(HasSubstr("fields: kind, adds_residual, dtype, dtype_weight")));
+  EXPECT_THAT([] { Explain("norm hidden_size=x"); },
               ThrowsMessage<Error>("hidden_size: 'x' is not a 64-bit integer"));
 }
 

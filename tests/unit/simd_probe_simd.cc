@@ -38,7 +38,11 @@ const SimdProbe& Probe() {
       Copy<F16, float>,
       Copy<BF16, float>,
       Copy<float, F16>,
-      Copy<float, BF16>};
+      Copy<float, BF16>,
+      Copy<E4M3, float>,
+      Copy<E5M2, float>,
+      Copy<float, E4M3>,
+      Copy<float, E5M2>};
   return kProbe;
 }
 

@@ -114,9 +114,11 @@ template <class T>
 void ExpectSameAsOneByOne(void (*widen)(const T*, float*, int64_t),
                           void (*narrow)(const float*, T*, int64_t), const std::string& name) {
   std::vector<T> codes;
-  for (uint32_t i = 0; i < 65536; ++i) codes.push_back({static_cast<uint16_t>(i)});
+  for (uint32_t i = 0; i < 1u << (8 * sizeof(T)); ++i) {
+    codes.push_back({static_cast<decltype(T::bits)>(i)});
+  }
   std::vector<float> widened(codes.size());
-  widen(codes.data(), widened.data(), 65536);
+  widen(codes.data(), widened.data(), static_cast<int64_t>(codes.size()));
   std::vector<float> values;
   for (size_t i = 0; i < codes.size(); ++i) {
     const float right = ToFloat(codes[i]);
@@ -126,9 +128,12 @@ void ExpectSameAsOneByOne(void (*widen)(const T*, float*, int64_t),
       ASSERT_EQ(std::bit_cast<uint32_t>(widened[i]), std::bit_cast<uint32_t>(right)) << name;
     }
     const float half_up = std::bit_cast<float>(std::bit_cast<uint32_t>(right) + 0x8000u);
-    for (float x : {right, std::nextafter(right, kInfinity), std::nextafter(right, -kInfinity),
-                    half_up, right * 1.0005f}) {
-      values.push_back(x);
+    const float next = i + 1 < codes.size() ? ToFloat(codes[i + 1]) : right;
+    const float tie = (right + next) / 2;
+    for (float x : {right, tie, half_up, right * 1.0005f}) {
+      for (float y : {x, std::nextafter(x, kInfinity), std::nextafter(x, -kInfinity)}) {
+        values.push_back(y);
+      }
     }
   }
   std::mt19937 rng(1);
@@ -150,6 +155,8 @@ TEST(Simd, ConversionsAreThoseOfOneValueAtATime) {
   for (const auto& [name, probe] : Probes()) {
     ExpectSameAsOneByOne<F16>(probe->from_f16, probe->to_f16, name);
     ExpectSameAsOneByOne<BF16>(probe->from_bf16, probe->to_bf16, name);
+    ExpectSameAsOneByOne<E4M3>(probe->from_e4m3, probe->to_e4m3, name);
+    ExpectSameAsOneByOne<E5M2>(probe->from_e5m2, probe->to_e5m2, name);
   }
 }
 
@@ -193,6 +200,13 @@ TEST(Simd, PartialVectorsTouchNothingBeyondTheirElements) {
       std::memcpy(in.Last<BF16>(n), out.Last<BF16>(n), static_cast<size_t>(n) * sizeof(BF16));
       probe->from_bf16(in.Last<BF16>(n), out.Last<float>(n), n);
       for (int64_t i = 0; i < n; ++i) EXPECT_EQ(out.Last<float>(n)[i], static_cast<float>(i + 1));
+      for (int64_t i = 0; i < n; ++i) in.Last<float>(n)[i] = static_cast<float>(i % 16 + 1);
+      probe->to_e4m3(in.Last<float>(n), out.Last<E4M3>(n), n);
+      std::memcpy(in.Last<E4M3>(n), out.Last<E4M3>(n), static_cast<size_t>(n));
+      probe->from_e4m3(in.Last<E4M3>(n), out.Last<float>(n), n);
+      for (int64_t i = 0; i < n; ++i) {
+        EXPECT_EQ(out.Last<float>(n)[i], static_cast<float>(i % 16 + 1));
+      }
     }
   }
 }

@@ -26,6 +26,7 @@
 #else
 #include "backends/cpu/simd/simd_scalar.h"
 #endif
+#include "backends/cpu/simd/simd_fp8.h"
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 

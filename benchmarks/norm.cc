@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The norms: bound by reading x, and the residual, and writing them and out.
+#include "ops/norm.h"
+
+#include <random>
+
+#include "core/fields.h"
+#include "dispatch/choose.h"
+#include "harness.h"
+#include "support/cases/norm.h"
+#include "support/host_tensor.h"
+
+namespace flashinfer::bench {
+namespace {
+
+const std::vector<std::string> kCases{
+    "dtype=bf16 dtype_weight=bf16 dtype_out=bf16 num_rows=1 hidden_size=4096",
+    "dtype=bf16 dtype_weight=bf16 dtype_out=bf16 num_rows=512 hidden_size=4096",
+    "dtype=f32 dtype_weight=f32 dtype_out=f32 num_rows=512 hidden_size=4096",
+    "dtype=f16 dtype_weight=f16 dtype_out=f16 num_rows=2048 hidden_size=576",
+    "dtype=bf16 dtype_weight=bf16 dtype_out=e4m3 num_rows=512 hidden_size=4096",
+    "adds_residual=1 dtype=bf16 dtype_weight=bf16 dtype_out=bf16 num_rows=512 hidden_size=4096",
+    "kind=gemma dtype=bf16 dtype_weight=bf16 dtype_out=bf16 num_rows=512 hidden_size=4096",
+    "kind=layer dtype=bf16 dtype_weight=bf16 dtype_out=bf16 num_rows=512 hidden_size=4096",
+    "kind=layer dtype=f32 dtype_weight=f32 dtype_out=f32 num_rows=512 hidden_size=4096",
+};
+
+void RunNorm(const test::NormCase& c, const TensorView& x, const TensorView& residual,
+             const TensorView& weight, const TensorView& out) {
+  if (c.kind == NormKind::kLayer) return LayerNorm(x, weight, weight, out);
+  const bool is_gemma = c.kind == NormKind::kGemma;
+  if (c.adds_residual) {
+    return (is_gemma ? GemmaFusedAddRmsNorm : FusedAddRmsNorm)(x, residual, weight, out, {}, {});
+  }
+  (is_gemma ? GemmaRmsNorm : RmsNorm)(x, weight, out, {}, {});
+}
+
+void Run(Harness& harness, const std::string& text) {
+  const auto c = ParseFields<test::NormCase>(SplitWords(text));
+  const auto elements = static_cast<double>(c.num_rows * c.hidden_size);
+  const double bytes =
+      elements *
+      static_cast<double>(SizeBytes(c.dtype) * (c.adds_residual ? 3 : 1) + SizeBytes(c.dtype_out));
+  const int64_t num_copies = NumColdCopies(bytes);
+  std::mt19937_64 rng(1);
+  test::HostTensor weight(c.dtype_weight, {c.hidden_size});
+  weight.FillNormal(rng);
+  const Dims shape{c.num_rows, c.hidden_size};
+  std::vector<test::HostTensor> xs;
+  std::vector<test::HostTensor> residuals;
+  std::vector<test::HostTensor> outs;
+  for (int64_t i = 0; i < num_copies; ++i) {
+    xs.emplace_back(c.dtype, shape).Fill(0.5);
+    if (c.adds_residual) residuals.emplace_back(c.dtype, shape).Fill(0.0);
+    outs.emplace_back(c.dtype_out, shape);
+  }
+  const auto explanation = ExplainOp<NormOp>(ProblemOf(c));
+  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+                  [&](int64_t i) {
+                    const auto copy = static_cast<size_t>(i % num_copies);
+                    RunNorm(c, xs[copy], c.adds_residual ? residuals[copy].view() : TensorView(),
+                            weight, outs[copy]);
+                  });
+}
+
+}  // namespace
+}  // namespace flashinfer::bench
+
+int main(int argc, char** argv) {
+  using namespace flashinfer::bench;
+  Harness harness("norm", argc, argv);
+  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
+}
