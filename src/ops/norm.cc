@@ -18,6 +18,7 @@ const TensorView kNone;
 
 /// The tensors of any norm.
 struct Arguments {
+  std::string_view function;  // in the API log
   NormKind kind;
   const TensorView& x;
   const TensorView& weight;
@@ -82,15 +83,14 @@ NormRows RowsOf(const TensorView& rows) {
 }
 
 void Log(const Arguments& a, const NormOptions& options) {
-  LogCall("norm", {{"kind", ValueText(a.kind)},
-                   {"x", a.x},
-                   {"residual", a.residual},
-                   {"weight", a.weight},
-                   {"bias", a.bias},
-                   {"out", a.out},
-                   {"eps", ValueText(options.eps)},
-                   {"out_scale", ValueText(options.out_scale)},
-                   {"out_scale_tensor", options.out_scale_tensor}});
+  LogCall(a.function, {{"x", a.x},
+                       {"residual", a.residual},
+                       {"weight", a.weight},
+                       {"bias", a.bias},
+                       {"out", a.out},
+                       {"eps", ValueText(options.eps)},
+                       {"out_scale", ValueText(options.out_scale)},
+                       {"out_scale_tensor", options.out_scale_tensor}});
 }
 
 void Norm(const Arguments& a, const NormOptions& options, Stream stream) {
@@ -124,7 +124,7 @@ void Norm(const Arguments& a, const NormOptions& options, Stream stream) {
        .dtype_out = a.out.dtype(),
        .stream = stream});
   if (LogLevel() >= 5) [[unlikely]]
-    LogReturn("norm", {{"residual", a.residual}, {"out", a.out}});
+    LogReturn(a.function, {{"residual", a.residual}, {"out", a.out}});
 }
 
 }  // namespace
@@ -142,17 +142,21 @@ void ParseValue(std::string_view field, std::string_view text, NormKind& value) 
 
 void RmsNorm(const TensorView& x, const TensorView& weight, const TensorView& out,
              const NormOptions& options, Stream stream) {
-  Norm({.kind = NormKind::kRms, .x = x, .weight = weight, .out = out}, options, stream);
+  Norm({.function = "rmsnorm", .kind = NormKind::kRms, .x = x, .weight = weight, .out = out},
+       options, stream);
 }
 
 void GemmaRmsNorm(const TensorView& x, const TensorView& weight, const TensorView& out,
                   const NormOptions& options, Stream stream) {
-  Norm({.kind = NormKind::kGemma, .x = x, .weight = weight, .out = out}, options, stream);
+  Norm(
+      {.function = "gemma_rmsnorm", .kind = NormKind::kGemma, .x = x, .weight = weight, .out = out},
+      options, stream);
 }
 
 void FusedAddRmsNorm(const TensorView& x, const TensorView& residual, const TensorView& weight,
                      const TensorView& out, const NormOptions& options, Stream stream) {
-  Norm({.kind = NormKind::kRms,
+  Norm({.function = "fused_add_rmsnorm",
+        .kind = NormKind::kRms,
         .x = x,
         .weight = weight,
         .out = out,
@@ -163,7 +167,8 @@ void FusedAddRmsNorm(const TensorView& x, const TensorView& residual, const Tens
 
 void GemmaFusedAddRmsNorm(const TensorView& x, const TensorView& residual, const TensorView& weight,
                           const TensorView& out, const NormOptions& options, Stream stream) {
-  Norm({.kind = NormKind::kGemma,
+  Norm({.function = "gemma_fused_add_rmsnorm",
+        .kind = NormKind::kGemma,
         .x = x,
         .weight = weight,
         .out = out,
@@ -174,8 +179,13 @@ void GemmaFusedAddRmsNorm(const TensorView& x, const TensorView& residual, const
 
 void LayerNorm(const TensorView& x, const TensorView& weight, const TensorView& bias,
                const TensorView& out, const NormOptions& options, Stream stream) {
-  Norm({.kind = NormKind::kLayer, .x = x, .weight = weight, .out = out, .bias = bias}, options,
-       stream);
+  Norm({.function = "layernorm",
+        .kind = NormKind::kLayer,
+        .x = x,
+        .weight = weight,
+        .out = out,
+        .bias = bias},
+       options, stream);
 }
 
 }  // namespace flashinfer
