@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SiLU-and-mul: bound by reading both halves and writing one.
+// Gated activations: bound by reading both halves and writing one.
 #include "ops/activation.h"
 
 #include <vector>
@@ -14,27 +14,34 @@ namespace flashinfer::bench {
 namespace {
 
 const std::vector<std::string> kCases{
-    "dtype=bf16 num_tokens=1 size=14336",
-    "dtype=bf16 num_tokens=512 size=14336",
-    "dtype=f32 num_tokens=512 size=14336",
-    "dtype=f32 num_tokens=512 size=1536",
+    "dtype=bf16 dtype_out=bf16 num_tokens=1 size=14336",
+    "dtype=bf16 dtype_out=bf16 num_tokens=512 size=14336",
+    "dtype=f32 dtype_out=f32 num_tokens=512 size=14336",
+    "dtype=f32 dtype_out=f32 num_tokens=512 size=1536",
+    "dtype=bf16 dtype_out=e4m3 num_tokens=512 size=14336",
+    "kind=gelu dtype=bf16 dtype_out=bf16 num_tokens=512 size=14336",
+    "kind=gelu_tanh dtype=bf16 dtype_out=bf16 num_tokens=512 size=14336",
 };
 
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::ActivationCase>(SplitWords(text));
-  const double bytes = 3.0 * static_cast<double>(c.num_tokens * c.size * SizeBytes(c.dtype));
+  const double bytes = static_cast<double>(c.num_tokens * c.size) *
+                       static_cast<double>(2 * SizeBytes(c.dtype) + SizeBytes(c.dtype_out));
+  const auto activate = c.kind == ActivationKind::kSilu   ? SiluAndMul
+                        : c.kind == ActivationKind::kGelu ? GeluAndMul
+                                                          : GeluTanhAndMul;
   const int64_t num_copies = NumColdCopies(bytes);
   std::vector<test::HostTensor> xs;
   std::vector<test::HostTensor> outs;
   for (int64_t i = 0; i < num_copies; ++i) {
     xs.emplace_back(c.dtype, Dims{c.num_tokens, 2 * c.size}).Fill(0.5);
-    outs.emplace_back(c.dtype, Dims{c.num_tokens, c.size});
+    outs.emplace_back(c.dtype_out, Dims{c.num_tokens, c.size});
   }
-  const auto explanation = ExplainOp<SiluAndMulOp>({c.dtype, c.size});
+  const auto explanation = ExplainOp<ActivationOp>(ProblemOf(c));
   harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    SiluAndMul(xs[copy], outs[copy]);
+                    activate(xs[copy], outs[copy], {}, {});
                   });
 }
 
@@ -43,6 +50,6 @@ void Run(Harness& harness, const std::string& text) {
 
 int main(int argc, char** argv) {
   using namespace flashinfer::bench;
-  Harness harness("silu_and_mul", argc, argv);
+  Harness harness("activation", argc, argv);
   for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
 }

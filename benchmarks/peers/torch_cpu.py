@@ -62,14 +62,20 @@ def norm(case):
     return add_and_norm
 
 
-def silu_and_mul(case):
-    gate_up = torch.randn(int(case["num_tokens"]), 2 * int(case["hidden_size"]))
+def activation(case):
+    if case["dtype_out"] not in DTYPES:  # fp8
+        return None
+    functions = torch.nn.functional
+    function = {"silu": functions.silu, "gelu": functions.gelu,
+                "gelu_tanh": lambda x: functions.gelu(x, approximate="tanh")}
+    function = function[case.get("kind", "silu")]
+    gate_up = torch.randn(int(case["num_tokens"]), 2 * int(case["size"]))
     gate_up = gate_up.to(DTYPES[case["dtype"]])
     copies = [gate_up.clone() for _ in range(num_copies(gate_up))]
 
     def run(i):
         gate, up = copies[i % len(copies)].chunk(2, dim=-1)
-        return torch.nn.functional.silu(gate) * up
+        return function(gate) * up
     return run
 
 
@@ -91,7 +97,7 @@ def gemm(case):
     return lambda i: copies[i % len(copies)][0] @ copies[i % len(copies)][1].T
 
 
-PEERS = {"norm": norm, "silu_and_mul": silu_and_mul, "linear": linear, "gemm": gemm}
+PEERS = {"norm": norm, "activation": activation, "linear": linear, "gemm": gemm}
 
 
 def main():

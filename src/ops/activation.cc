@@ -2,39 +2,98 @@
 // Gated activations: check, choose, run.
 #include "ops/activation.h"
 
+#include <array>
+
 #include "core/check.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
 namespace {
 
-template <class Op>
-void Activate(const TensorView& x, const TensorView& out, Backend backend) {
-  if (LogLevel() > 0) [[unlikely]]
-    LogCall(Op::kName, {{"x", x}, {"out", out}});
+constexpr std::array<std::string_view, 3> kKindNames{"silu", "gelu", "gelu_tanh"};
+constexpr std::array<std::string_view, 3> kFunctionNames{"silu_and_mul", "gelu_and_mul",
+                                                         "gelu_tanh_and_mul"};
+
+void Check(const TensorView& x, const TensorView& out, const ActivationOptions& options) {
   CheckTensor("x", x).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(2).LastDimDense();
   FLASHINFER_CHECK(x.shape(1) % 2 == 0, "x: last dimension is {}, expected an even size",
                    x.shape(1));
+  CheckTensor("out", out)
+      .On(x.device())
+      .IsOneOf({x.dtype(), DType::kE4M3, DType::kE5M2})
+      .Shape({x.shape(0), x.shape(1) / 2})
+      .LastDimDense()
+      .NoOverlap();
+  FLASHINFER_CHECK(options.out_scale > 0, "out_scale: is {}, expected more than 0",
+                   options.out_scale);
+  if (options.out_scale_tensor.defined()) {
+    CheckTensor("out_scale_tensor", options.out_scale_tensor)
+        .On(x.device())
+        .Is(DType::kF32)
+        .Shape({1});
+  }
+}
+
+void Activate(ActivationKind kind, const TensorView& x, const TensorView& out,
+              const ActivationOptions& options, Stream stream) {
+  const std::string_view function = kFunctionNames[static_cast<size_t>(kind)];
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall(function, {{"x", x},
+                       {"out", out},
+                       {"out_scale", ValueText(options.out_scale)},
+                       {"out_scale_tensor", options.out_scale_tensor}});
+  }
+  Check(x, out, options);
   const int64_t size = x.shape(1) / 2;
-  CheckTensor("out", out).On(x.device()).Is(x.dtype()).Shape({x.shape(0), size}).LastDimDense();
-  CheckTensor("out", out).NoOverlap();
-  const auto& run = Choose<Op>({x.dtype(), size}, backend);
+  const bool is_fp8 = out.dtype() != x.dtype();
+  const auto& run = Choose<ActivationOp>(
+      {.kind = kind, .dtype = x.dtype(), .dtype_out = out.dtype(), .size = size}, options.backend);
   run({.x = x.data(),
        .out = out.data(),
        .num_tokens = x.shape(0),
        .size = size,
        .x_stride = x.stride(0),
        .out_stride = out.stride(0),
-       .dtype = x.dtype()});
+       .out_scale = is_fp8 ? options.out_scale : 1.0f,
+       .out_scale_data = is_fp8 ? options.out_scale_tensor.data_as<const float>() : nullptr,
+       .kind = kind,
+       .dtype = x.dtype(),
+       .dtype_out = out.dtype(),
+       .stream = stream});
   if (LogLevel() >= 5) [[unlikely]]
-    LogReturn(Op::kName, {{"out", out}});
+    LogReturn(function, {{"out", out}});
 }
 
 }  // namespace
 
-void SiluAndMul(const TensorView& x, const TensorView& out, Backend backend, Stream) {
-  Activate<SiluAndMulOp>(x, out, backend);
+std::string ValueText(ActivationKind value) {
+  return std::string(kKindNames[static_cast<size_t>(value)]);
+}
+
+void ParseValue(std::string_view field, std::string_view text, ActivationKind& value) {
+  for (size_t i = 0; i < kKindNames.size(); ++i) {
+    if (kKindNames[i] != text) continue;
+    value = static_cast<ActivationKind>(i);
+    return;
+  }
+  FLASHINFER_CHECK(false, "{}: '{}' is not one of silu, gelu, gelu_tanh", field, text);
+}
+
+void SiluAndMul(const TensorView& x, const TensorView& out, const ActivationOptions& options,
+                Stream stream) {
+  Activate(ActivationKind::kSilu, x, out, options, stream);
+}
+
+void GeluAndMul(const TensorView& x, const TensorView& out, const ActivationOptions& options,
+                Stream stream) {
+  Activate(ActivationKind::kGelu, x, out, options, stream);
+}
+
+void GeluTanhAndMul(const TensorView& x, const TensorView& out, const ActivationOptions& options,
+                    Stream stream) {
+  Activate(ActivationKind::kGeluTanh, x, out, options, stream);
 }
 
 }  // namespace flashinfer

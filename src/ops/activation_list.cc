@@ -5,12 +5,12 @@
 
 namespace flashinfer {
 
-std::span<const Candidate<ActivationProblem, SiluAndMulOp::Entry>> SiluAndMulOp::Candidates() {
-  static constexpr auto kCandidates = cpu::CpuCandidates<ActivationProblem, SiluAndMulOp::Entry>(
-      cpu::AcceptsActivation, {cpu::RunActivation<cpu::avx512_bf16::SiluAndMulPart>,
-                               cpu::RunActivation<cpu::avx512::SiluAndMulPart>,
-                               cpu::RunActivation<cpu::avx2::SiluAndMulPart>,
-                               cpu::RunActivation<cpu::scalar::SiluAndMulPart>});
+std::span<const Candidate<ActivationProblem, ActivationOp::Entry>> ActivationOp::Candidates() {
+  static constexpr auto kCandidates = cpu::CpuCandidates<ActivationProblem, ActivationOp::Entry>(
+      cpu::AcceptsActivation, {cpu::RunActivation<cpu::avx512_bf16::ActivationPart>,
+                               cpu::RunActivation<cpu::avx512::ActivationPart>,
+                               cpu::RunActivation<cpu::avx2::ActivationPart>,
+                               cpu::RunActivation<cpu::scalar::ActivationPart>});
   return kCandidates;
 }
 

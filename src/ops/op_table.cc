@@ -49,6 +49,12 @@ constexpr std::array<std::string_view, 6> kRope{
     "dtype=f32 interleaved=0", "dtype=f32 interleaved=1",  "dtype=f16 interleaved=0",
     "dtype=f16 interleaved=1", "dtype=bf16 interleaved=0", "dtype=bf16 interleaved=1"};
 
+constexpr std::array<std::string_view, 7> kActivation{
+    "kind=silu dtype=f32 dtype_out=f32",       "kind=silu dtype=f16 dtype_out=f16",
+    "kind=silu dtype=bf16 dtype_out=bf16",     "kind=silu dtype=bf16 dtype_out=e4m3",
+    "kind=silu dtype=bf16 dtype_out=e5m2",     "kind=gelu dtype=bf16 dtype_out=bf16",
+    "kind=gelu_tanh dtype=bf16 dtype_out=bf16"};
+
 constexpr std::array<std::string_view, 3> kFloatTypes{"dtype=f32", "dtype=f16", "dtype=bf16"};
 
 constexpr std::array<std::string_view, 5> kAttention{
@@ -73,7 +79,7 @@ constexpr OpRow kTable[] = {
     Row<LinearOp>(kLinear),
     Row<NormOp>(kNorm),
     Row<RopeOp>(kRope),
-    Row<SiluAndMulOp>(kFloatTypes),
+    Row<ActivationOp>(kActivation),
     Row<SoftmaxOp>(kFloatTypes),
     Row<SamplingOp>(kFloatTypes),
     Row<ArgMaxOp>(kFloatTypes),

@@ -5,7 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
 
 #include "ops/activation.h"
 #include "support/candidates.h"
@@ -18,18 +22,32 @@ namespace {
 
 using ::testing::ThrowsMessage;
 
-double Silu(double x) { return x / (1 + std::exp(-x)); }
+double Apply(ActivationKind kind, double x) {
+  if (kind == ActivationKind::kSilu) return x / (1 + std::exp(-x));
+  if (kind == ActivationKind::kGelu) return x * std::erfc(-x / std::numbers::sqrt2) / 2;
+  const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return x * (1 + std::tanh(u)) / 2;
+}
 
-using Function = double (*)(double);
-
-/// `x` holds rows of two halves of `size`.
-std::vector<double> Oracle(const std::vector<double>& x, size_t size, Function function) {
+/// `x` holds rows of two halves of c.size.
+std::vector<double> Oracle(const ActivationCase& c, const std::vector<double>& x) {
+  const auto size = static_cast<size_t>(c.size);
+  double largest = std::numeric_limits<double>::infinity();
+  if (c.dtype_out == DType::kE4M3) largest = 448;
+  if (c.dtype_out == DType::kE5M2) largest = 57344;
   std::vector<double> out(x.size() / 2);
   for (size_t i = 0; i < out.size(); ++i) {
     const size_t at = i / size * 2 * size + i % size;
-    out[i] = function(x[at]) * x[at + size];
+    const double y = Apply(c.kind, x[at]) * x[at + size] / static_cast<double>(c.out_scale);
+    out[i] = std::clamp(y, -largest, largest);
   }
   return out;
+}
+
+void RunActivation(ActivationKind kind, const TensorView& x, const TensorView& out,
+                   const ActivationOptions& options) {
+  if (kind == ActivationKind::kSilu) return SiluAndMul(x, out, options);
+  (kind == ActivationKind::kGelu ? GeluAndMul : GeluTanhAndMul)(x, out, options, {});
 }
 
 class ActivationCaseTest : public ::testing::TestWithParam<ActivationCase> {};
@@ -37,34 +55,86 @@ class ActivationCaseTest : public ::testing::TestWithParam<ActivationCase> {};
 TEST_P(ActivationCaseTest, EveryCandidateMatchesTheOracle) {
   const ActivationCase& c = GetParam();
   std::mt19937_64 rng(5);
-  for (const std::string& candidate : AcceptingCandidates<SiluAndMulOp>({c.dtype, c.size})) {
+  HostTensor scale(DType::kF32, {1});
+  scale.Fill(static_cast<double>(c.out_scale));
+  bool scale_from_tensor = false;
+  for (const std::string& candidate : AcceptingCandidates<ActivationOp>(ProblemOf(c))) {
     SCOPED_TRACE(FieldsText(candidate, c));
     HostTensor x(c.dtype, {c.num_tokens, 2 * c.size}, {2 * c.size + c.row_padding, 1});
     x.FillNormal(rng, 2.0);
-    HostTensor out(c.dtype, {c.num_tokens, c.size}, {c.size + c.row_padding, 1});
-    SiluAndMul(x, out, Backend(candidate));
-    const auto expected = Oracle(x.Values(), static_cast<size_t>(c.size), Silu);
-    EXPECT_TRUE(AllNear(out, expected, ToleranceOf(c.dtype)));
+    HostTensor out(c.dtype_out, {c.num_tokens, c.size}, {c.size + c.row_padding, 1});
+    ActivationOptions options{.out_scale = c.out_scale, .backend = Backend(candidate)};
+    if (scale_from_tensor) {
+      options.out_scale = 7.0f;  // not to be read
+      options.out_scale_tensor = scale;
+    }
+    scale_from_tensor = !scale_from_tensor;
+    RunActivation(c.kind, x, out, options);
+    EXPECT_TRUE(AllNear(out, Oracle(c, x.Values()), ToleranceOf(c.dtype_out)));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, ActivationCaseTest, ::testing::ValuesIn(ActivationCases()));
 
-TEST(SiluAndMul, LargeInputsNeitherOverflowNorLoseTheirSign) {
-  for (const std::string& candidate : AcceptingCandidates<SiluAndMulOp>({DType::kF32, 4})) {
+class EveryKindTest : public ::testing::TestWithParam<ActivationKind> {
+ public:
+  /// Calls `body` with each candidate that takes f32.
+  void ForEachCandidate(const std::function<void(Backend)>& body) {
+    const ActivationProblem problem{
+        .kind = GetParam(), .dtype = DType::kF32, .dtype_out = DType::kF32};
+    for (const std::string& candidate : AcceptingCandidates<ActivationOp>(problem)) {
+      SCOPED_TRACE(candidate);
+      body(Backend(candidate));
+    }
+  }
+};
+
+TEST_P(EveryKindTest, LargeInputsNeitherOverflowNorLoseTheirSign) {
+  ForEachCandidate([](Backend backend) {
     HostTensor x(DType::kF32, {1, 8});
     x.FillWith({-1e4, -90, 1e4, 0, 1, 1, 1, 1});
     HostTensor out(DType::kF32, {1, 4});
-    SiluAndMul(x, out, Backend(candidate));
-    EXPECT_TRUE(AllNear(out, {0, 0, 1e4, 0}, {1e-30, 1e-6})) << candidate;
-  }
+    RunActivation(GetParam(), x, out, {.backend = backend});
+    EXPECT_TRUE(AllNear(out, {0, 0, 1e4, 0}, {1e-30, 1e-6}));
+  });
 }
+
+TEST_P(EveryKindTest, TailsKeepTheirRelativeAccuracy) {
+  constexpr int64_t kCount = 2000;
+  HostTensor x(DType::kF32, {1, 2 * kCount});
+  for (int64_t i = 0; i < kCount; ++i) {
+    x.Set({0, i}, -5 + 10.0 * static_cast<double>(i) / kCount);
+    x.Set({0, kCount + i}, 1);
+  }
+  ForEachCandidate([&](Backend backend) {
+    HostTensor out(DType::kF32, {1, kCount});
+    RunActivation(GetParam(), x, out, {.backend = backend});
+    for (int64_t i = 0; i < kCount; ++i) {
+      const double right = Apply(GetParam(), x.At({0, i}));
+      ASSERT_NEAR(out.At({0, i}), right, 3e-6 * std::abs(right)) << x.At({0, i});
+    }
+  });
+}
+
+TEST_P(EveryKindTest, NanStaysNan) {
+  ForEachCandidate([](Backend backend) {
+    HostTensor x(DType::kF32, {1, 4});
+    x.FillWith({std::nan(""), 1, 1, std::nan("")});
+    HostTensor out(DType::kF32, {1, 2});
+    RunActivation(GetParam(), x, out, {.backend = backend});
+    EXPECT_TRUE(std::isnan(out.At({0, 0})) && std::isnan(out.At({0, 1})));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryKindTest,
+                         ::testing::Values(ActivationKind::kSilu, ActivationKind::kGelu,
+                                           ActivationKind::kGeluTanh));
 
 TEST(SiluAndMul, WritesOntoTheFirstHalfOfItsInput) {
   HostTensor x(DType::kF32, {3, 40});
   std::mt19937_64 rng(6);
   x.FillNormal(rng);
-  const std::vector<double> expected = Oracle(x.Values(), 20, Silu);
+  const std::vector<double> expected = Oracle({.size = 20}, x.Values());
   const TensorView out(x.view().data(), DType::kF32, {3, 20}, {40, 1});
   SiluAndMul(x, out);
   for (int64_t row = 0; row < 3; ++row) {
@@ -85,7 +155,11 @@ TEST(SiluAndMul, ErrorsNameArgumentValueAndWhatIsAccepted) {
   EXPECT_THAT([&] { SiluAndMul(x, wide); },
               ThrowsMessage<Error>("out: shape is [2, 8], expected [2, 4]"));
   EXPECT_THAT([&] { SiluAndMul(x, f32); },
-              ThrowsMessage<Error>("out: dtype is f32, accepted: bf16"));
+              ThrowsMessage<Error>("out: dtype is f32, accepted: bf16, e4m3, e5m2"));
+  EXPECT_THAT([&] { GeluAndMul(x, out, {.out_scale = -1.0f}); },
+              ThrowsMessage<Error>("out_scale: is -1, expected more than 0"));
+  EXPECT_THAT([&] { GeluAndMul(x, out, {.out_scale_tensor = f32}); },
+              ThrowsMessage<Error>("out_scale_tensor: shape is [2, 4], expected [1]"));
 }
 
 }  // namespace

@@ -14,9 +14,14 @@ constexpr int64_t kColumnsPerPart = 8192;
 }  // namespace
 
 bool AcceptsActivation(const ActivationProblem& problem, std::string* why) {
-  if (problem.dtype != DType::kF32 && problem.dtype != DType::kF16 &&
-      problem.dtype != DType::kBF16) {
+  if (problem.arch != 0) return Refuse(why, "tensors are on a CUDA device");
+  const DType dtype = problem.dtype;
+  if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16) {
     return Refuse(why, "dtype must be f32, f16 or bf16");
+  }
+  if (problem.dtype_out != dtype && problem.dtype_out != DType::kE4M3 &&
+      problem.dtype_out != DType::kE5M2) {
+    return Refuse(why, "dtype_out must be dtype, e4m3 or e5m2");
   }
   return true;
 }

@@ -19,7 +19,7 @@ using ActivationPartFunction = void(const ActivationParams& params, int64_t toke
 
 #define FLASHINFER_DECLARE(isa, name)    \
   namespace name {                       \
-  ActivationPartFunction SiluAndMulPart; \
+  ActivationPartFunction ActivationPart; \
   }
 FLASHINFER_FOR_EACH_ISA(FLASHINFER_DECLARE)
 #undef FLASHINFER_DECLARE

@@ -12,31 +12,73 @@ struct Silu {
   F32 operator()(F32 x) const { return x * Sigmoid(x); }
 };
 
-template <class T, class Function>
+/// Φ(x) by erfc, so that the tail below 0 keeps its relative accuracy (3e-7 near 0).
+struct Gelu {
+  F32 operator()(F32 x) const {
+    // erfc(|x| / √2) / 2 = t · p(t) · e^(-x² / 2) with t = 1 / (1 + 0.3 |x| / √2): minimax fit of p
+    // for |x| up to 13 (2e-8), where the exponential has vanished.
+    constexpr float kSlope = 0.212132034f;
+    const F32 one = F32::Set(1.0f);
+    const F32 t = one / Fma(Abs(x), F32::Set(kSlope), one);
+    F32 p = F32::Set(-6.47170410694e-2f);
+    p = Fma(p, t, F32::Set(2.42548228829e-1f));
+    p = Fma(p, t, F32::Set(-2.55613226653e-1f));
+    p = Fma(p, t, F32::Set(2.73197533201e-1f));
+    p = Fma(p, t, F32::Set(-4.68156260267e-2f));
+    p = Fma(p, t, F32::Set(1.07218139660e-1f));
+    p = Fma(p, t, F32::Set(7.42412147719e-2f));
+    p = Fma(p, t, F32::Set(8.53459675480e-2f));
+    p = Fma(p, t, F32::Set(8.45948073909e-2f));
+    const F32 tail = t * p * Exp2(x * x * F32::Set(-0.5f * kLog2E));
+    return x * SelectLess(x, F32::Set(0.0f), tail, one - tail);
+  }
+};
+
+struct GeluTanh {
+  F32 operator()(F32 x) const {
+    // (1 + tanh(u)) / 2 = sigmoid(2u), with 2u = 2√(2/π) · (x + 0.044715 x³).
+    const F32 slope = Fma(x * x, F32::Set(0.0713548162726f), F32::Set(1.59576912161f));
+    return x * Sigmoid(x * slope);
+  }
+};
+
+template <class Function, class T, class O>
 void Columns(const ActivationParams& p, int64_t token, int64_t begin, int64_t end) {
   const Function function;
   const T* gate = static_cast<const T*>(p.x) + token * p.x_stride;
   const T* up = gate + p.size;
-  T* out = static_cast<T*>(p.out) + token * p.out_stride;
+  O* out = static_cast<O*>(p.out) + token * p.out_stride;
+  const F32 factor =
+      F32::Set(1.0f / (p.out_scale_data == nullptr ? p.out_scale : *p.out_scale_data));
+  const auto value = [&](int64_t i, int n) {
+    const F32 product = function(Load(gate + i, n)) * Load(up + i, n);
+    return sizeof(O) == 1 ? product * factor : product;
+  };
   int64_t i = begin;
-  for (; i + kWidth <= end; i += kWidth) Store(out + i, function(Load(gate + i)) * Load(up + i));
-  if (i < end) {
-    const int n = static_cast<int>(end - i);
-    Store(out + i, function(Load(gate + i, n)) * Load(up + i, n), n);
-  }
+  for (; i + kWidth <= end; i += kWidth) Store(out + i, value(i, kWidth));
+  if (i < end) Store(out + i, value(i, static_cast<int>(end - i)), static_cast<int>(end - i));
+}
+
+template <class Function, class T>
+void PartOf(const ActivationParams& p, int64_t token, int64_t begin, int64_t end) {
+  if (p.dtype_out == DType::kE4M3) return Columns<Function, T, E4M3>(p, token, begin, end);
+  if (p.dtype_out == DType::kE5M2) return Columns<Function, T, E5M2>(p, token, begin, end);
+  Columns<Function, T, T>(p, token, begin, end);
 }
 
 template <class Function>
 void Part(const ActivationParams& p, int64_t token, int64_t begin, int64_t end) {
-  if (p.dtype == DType::kF32) return Columns<float, Function>(p, token, begin, end);
-  if (p.dtype == DType::kF16) return Columns<F16, Function>(p, token, begin, end);
-  Columns<BF16, Function>(p, token, begin, end);
+  if (p.dtype == DType::kF32) return PartOf<Function, float>(p, token, begin, end);
+  if (p.dtype == DType::kF16) return PartOf<Function, F16>(p, token, begin, end);
+  PartOf<Function, BF16>(p, token, begin, end);
 }
 
 }  // namespace
 
-void SiluAndMulPart(const ActivationParams& p, int64_t token, int64_t begin, int64_t end) {
-  Part<Silu>(p, token, begin, end);
+void ActivationPart(const ActivationParams& p, int64_t token, int64_t begin, int64_t end) {
+  if (p.kind == ActivationKind::kSilu) return Part<Silu>(p, token, begin, end);
+  if (p.kind == ActivationKind::kGelu) return Part<Gelu>(p, token, begin, end);
+  Part<GeluTanh>(p, token, begin, end);
 }
 
 }  // namespace flashinfer::cpu::FLASHINFER_ISA
