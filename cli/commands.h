@@ -57,14 +57,22 @@ struct ExplainOptions {
   bool matrix = false;
 };
 
+struct ReplayCallsOptions {
+  std::string folder;
+  bool list = false;  ///< the operators that can be replayed
+  bool json = false;
+};
+
 /// Each returns the exit code of a success, kExitInterrupted after Ctrl-C, and throws Error.
 int Generate(const GenerateOptions& options);
 int Score(const ScoreOptions& options);
 int Tokenize(const TokenizeOptions& options);
 int ReplayTrace(const ReplayOptions& options);
 int Explain(const ExplainOptions& options);
+int ReplayCalls(const ReplayCallsOptions& options);
 int ShowConfig();
 
+inline constexpr int kExitMismatch = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitInterrupted = 130;
 

@@ -40,6 +40,7 @@ struct Options {
   ReplayOptions replay;
   ExplainOptions explain;
   std::vector<std::string> explain_words;
+  ReplayCallsOptions replay_calls;
 };
 
 void AddModel(CLI::App& command, ModelOptions& model) {
@@ -137,6 +138,17 @@ void AddExplain(CLI::App& app, Options& o) {
   problem->excludes(matrix);
 }
 
+void AddReplayCalls(CLI::App& app, ReplayCallsOptions& o) {
+  CLI::App& command = *app.add_subcommand(
+      "replay", "Make the calls dumped at FLASHINFER_LOGLEVEL=10 again, and compare their results");
+  auto* folder =
+      command.add_option("--dir", o.folder, "What FLASHINFER_DUMP_DIR named")->type_name("DIR");
+  auto* list = command.add_flag("--list", o.list, "The operators that can be replayed");
+  folder->excludes(list);
+  command.require_option(1, 2);
+  AddJson(command, o.json);
+}
+
 int Run(int argc, char** argv) {
   Options options;
   CLI::App app("LLM inference operators, and a small engine that serves models with them",
@@ -148,6 +160,7 @@ int Run(int argc, char** argv) {
   AddTokenize(app, options.tokenize);
   AddReplay(app, options.replay);
   AddExplain(app, options);
+  AddReplayCalls(app, options.replay_calls);
   app.add_subcommand("show-config", "Switches, threads, instruction set, version");
   try {
     app.parse(argc, argv);
@@ -161,6 +174,7 @@ int Run(int argc, char** argv) {
   if (app.got_subcommand("tokenize")) return Tokenize(options.tokenize);
   if (app.got_subcommand("replay-trace")) return ReplayTrace(options.replay);
   if (app.got_subcommand("show-config")) return ShowConfig();
+  if (app.got_subcommand("replay")) return ReplayCalls(options.replay_calls);
   options.explain.problem = fmt::format("{}", fmt::join(options.explain_words, " "));
   return Explain(options.explain);
 }

@@ -23,7 +23,7 @@ ALLOWED = {
     "src/backends": ["include", "src/core", "src/plan", "src/dispatch", "src/kernels", "src/ops"],
     "src/ops": ["include", "src/core", "src/plan", "src/dispatch", "src/backends"],
     "examples/engine": ["include"],
-    "cli": ["include", "examples/engine", "tests/support"],
+    "cli": ["include", "src/core", "examples/engine", "tests/support"],
     "fuzz": ["include", "src/core", "examples/engine"],
     "benchmarks": ["include", "src/core", "src/plan", "src/dispatch", "src/backends", "src/ops",
                    "examples/engine", "tests/support"],

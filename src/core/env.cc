@@ -13,13 +13,20 @@
 namespace flashinfer {
 namespace {
 
-constexpr std::array<EnvSwitch, 5> kSwitches{{
-    {"FLASHINFER_LOGLEVEL", "API log: 0 off, 1 names, 3 arguments, 5 statistics of tensors"},
+constexpr std::array<EnvSwitch, 10> kSwitches{{
+    {"FLASHINFER_LOGLEVEL",
+     "API log: 0 off, 1 names, 3 arguments, 5 statistics of tensors, "
+     "10 dumps of calls"},
     {"FLASHINFER_LOGDEST",
      "API log goes to stdout, stderr (default) or a file; %i is the process id"},
     {"FLASHINFER_NUM_THREADS", "threads of CPU operators, 1 to 256; default: the usable cores"},
     {"FLASHINFER_CPU_ISA", "best instruction set to use: scalar, avx2, avx512 or avx512_bf16"},
     {"FLASHINFER_BACKEND", "backend or candidate for calls that say auto: cpu, cpu.avx2, …"},
+    {"FLASHINFER_DUMP_DIR", "folder of the calls dumped at level 10; default: flashinfer_dumps"},
+    {"FLASHINFER_DUMP_MAX_SIZE_GB", "dumping ends at so many 10^9 bytes; default: 20"},
+    {"FLASHINFER_DUMP_MAX_COUNT", "dumping ends after so many calls; default: 1000"},
+    {"FLASHINFER_DUMP_INCLUDE", "dump these operators alone: norm,batch_*"},
+    {"FLASHINFER_DUMP_EXCLUDE", "do not dump these operators"},
 }};
 
 std::atomic<int64_t> num_reads{0};
@@ -44,6 +51,15 @@ int ReadInt(const char* name) {
   return value;
 }
 
+/// As ReadInt(); `otherwise` stands for what is no number above 0.
+template <class T>
+T ReadLimit(const char* name, T otherwise) {
+  const std::string text = Read(name);
+  T value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value > 0 ? value : otherwise;
+}
+
 Env ReadAll() {
   Env env;
   env.log_level = ReadInt("FLASHINFER_LOGLEVEL");
@@ -51,6 +67,12 @@ Env ReadAll() {
   env.num_threads = ReadInt("FLASHINFER_NUM_THREADS");
   env.cpu_isa = Read("FLASHINFER_CPU_ISA");
   env.backend = Read("FLASHINFER_BACKEND");
+  env.dump_folder = Read("FLASHINFER_DUMP_DIR");
+  if (env.dump_folder.empty()) env.dump_folder = "flashinfer_dumps";
+  env.dump_max_size_gb = ReadLimit("FLASHINFER_DUMP_MAX_SIZE_GB", 20.0);
+  env.dump_max_count = ReadLimit<int64_t>("FLASHINFER_DUMP_MAX_COUNT", 1000);
+  env.dump_include = Read("FLASHINFER_DUMP_INCLUDE");
+  env.dump_exclude = Read("FLASHINFER_DUMP_EXCLUDE");
   return env;
 }
 

@@ -2,6 +2,7 @@
 // The only place that reads the environment; every switch of the library is listed here.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,11 @@ struct Env {
   int num_threads = 0;          ///< FLASHINFER_NUM_THREADS, 0 when unset
   std::string cpu_isa;          ///< FLASHINFER_CPU_ISA, empty when unset
   std::string backend;          ///< FLASHINFER_BACKEND, empty when unset
+  std::string dump_folder;      ///< FLASHINFER_DUMP_DIR
+  double dump_max_size_gb = 0;  ///< FLASHINFER_DUMP_MAX_SIZE_GB
+  int64_t dump_max_count = 0;   ///< FLASHINFER_DUMP_MAX_COUNT
+  std::string dump_include;     ///< FLASHINFER_DUMP_INCLUDE
+  std::string dump_exclude;     ///< FLASHINFER_DUMP_EXCLUDE
 };
 
 const Env& GetEnv();

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "core/convert.h"
+#include "core/dump.h"
 #include "core/element.h"
 #include "core/env.h"
 #include "core/text.h"
@@ -76,7 +77,7 @@ std::string Statistics(const TensorView& tensor) {
                      sum / static_cast<double>(num_finite), num_nan, num_inf);
 }
 
-void Append(std::string& text, std::initializer_list<LogArgument> arguments) {
+void Append(std::string& text, std::span<const LogArgument> arguments) {
   for (const LogArgument& argument : arguments) {
     text += fmt::format("\n  {} = ", argument.name);
     if (argument.tensor == nullptr) {
@@ -111,16 +112,20 @@ void SetLogging(int level, std::string_view destination) {
 
 void LogLine(std::string_view line) { Write(fmt::format("flashinfer: {}\n", line)); }
 
-void LogCall(std::string_view op, std::initializer_list<LogArgument> inputs) {
+void LogCall(std::string_view op, std::span<const LogArgument> arguments) {
   std::string text = fmt::format("flashinfer: {}", op);
-  if (LogLevel() >= 3) Append(text, inputs);
+  if (LogLevel() >= 3) Append(text, arguments);
   Write(text + "\n");
+  if (LogLevel() >= 10) DumpCall(op, arguments);
 }
 
-void LogReturn(std::string_view op, std::initializer_list<LogArgument> outputs) {
+void LogReturn(std::string_view op, std::span<const LogArgument> outputs) {
   std::string text = fmt::format("flashinfer: {} wrote", op);
   Append(text, outputs);
   Write(text + "\n");
+  if (LogLevel() >= 10) DumpReturn(op, outputs);
 }
+
+std::string ObjectText(const void* object) { return fmt::format("{}", object); }
 
 }  // namespace flashinfer

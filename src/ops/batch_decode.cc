@@ -52,7 +52,9 @@ size_t BatchDecode::WorkspaceBytes(const BatchDecodeProblem& problem, int64_t ma
 void BatchDecode::Plan(const BatchDecodeProblem& problem, const PageTable& pages, Backend backend,
                        Stream) {
   if (LogLevel() > 0) [[unlikely]] {
-    LogCall("batch_decode.plan", {{"indptr", pages.indptr},
+    LogCall("batch_decode.plan", {{"object", ObjectText(impl_.get())},
+                                  {"problem", FieldsText("batch_decode", ToAttention(problem))},
+                                  {"indptr", pages.indptr},
                                   {"indices", pages.indices},
                                   {"last_page_len", pages.last_page_len}});
   }
@@ -75,13 +77,20 @@ void BatchDecode::Plan(const BatchDecodeProblem& problem, const PageTable& pages
   }
   impl.problem = p;
   impl.lengths = std::move(lengths);
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("batch_decode.plan", {});
 }
 
 void BatchDecode::Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
                       const TensorView& lse, Stream) const {
   if (LogLevel() > 0) [[unlikely]] {
-    LogCall("batch_decode.run",
-            {{"q", q}, {"cache.k", cache.k}, {"cache.v", cache.v}, {"out", out}, {"lse", lse}});
+    LogCall("batch_decode.run", {{"object", ObjectText(impl_.get())},
+                                 {"q", q},
+                                 {"cache.k", cache.k},
+                                 {"cache.v", cache.v},
+                                 {"cache.layout", std::string(Name(cache.layout))},
+                                 {"out", out},
+                                 {"lse", lse}});
   }
   const Impl& impl = *impl_;
   FLASHINFER_CHECK(impl.executor != nullptr, "Run() was called before a successful Plan()");

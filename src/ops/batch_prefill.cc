@@ -53,7 +53,9 @@ size_t BatchPrefill::WorkspaceBytes(const BatchPrefillProblem& problem, int64_t,
 void BatchPrefill::Plan(const BatchPrefillProblem& problem, const TensorView& qo_indptr,
                         const PageTable& pages, Backend backend, Stream) {
   if (LogLevel() > 0) [[unlikely]] {
-    LogCall("batch_prefill.plan", {{"qo_indptr", qo_indptr},
+    LogCall("batch_prefill.plan", {{"object", ObjectText(impl_.get())},
+                                   {"problem", FieldsText("batch_prefill", ToAttention(problem))},
+                                   {"qo_indptr", qo_indptr},
                                    {"indptr", pages.indptr},
                                    {"indices", pages.indices},
                                    {"last_page_len", pages.last_page_len}});
@@ -77,13 +79,20 @@ void BatchPrefill::Plan(const BatchPrefillProblem& problem, const TensorView& qo
   }
   impl.problem = p;
   impl.lengths = std::move(lengths);
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("batch_prefill.plan", {});
 }
 
 void BatchPrefill::Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
                        const TensorView& lse, Stream) const {
   if (LogLevel() > 0) [[unlikely]] {
-    LogCall("batch_prefill.run",
-            {{"q", q}, {"cache.k", cache.k}, {"cache.v", cache.v}, {"out", out}, {"lse", lse}});
+    LogCall("batch_prefill.run", {{"object", ObjectText(impl_.get())},
+                                  {"q", q},
+                                  {"cache.k", cache.k},
+                                  {"cache.v", cache.v},
+                                  {"cache.layout", std::string(Name(cache.layout))},
+                                  {"out", out},
+                                  {"lse", lse}});
   }
   const Impl& impl = *impl_;
   FLASHINFER_CHECK(impl.executor != nullptr, "Run() was called before a successful Plan()");

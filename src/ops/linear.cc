@@ -25,6 +25,8 @@ struct PackedWeightAccess {
     FLASHINFER_CHECK(weight.impl_ != nullptr, "weight: nothing was packed into it");
     return *weight.impl_;
   }
+  /// Null when nothing was packed.
+  static const void* Object(const PackedWeight& weight) { return weight.impl_.get(); }
 };
 
 namespace {
@@ -44,6 +46,26 @@ void CheckSources(std::span<const WeightView> sources) {
   }
 }
 
+/// The sources' bytes and formats, under the object that will hold their packed form.
+void LogPack(const void* object, std::span<const WeightView> sources) {
+  std::vector<TensorView> bytes;
+  std::vector<std::string> names;
+  bytes.reserve(sources.size());
+  names.reserve(2 * sources.size());
+  std::vector<LogArgument> arguments{{"object", ObjectText(object)},
+                                     {"num_sources", fmt::format("{}", sources.size())}};
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const WeightView& s = sources[i];
+    const int64_t row_bytes = s.cols / BlockSize(s.format) * BlockBytes(s.format);
+    bytes.emplace_back(s.data, DType::kU8, Dims{s.rows, row_bytes});
+    names.push_back(fmt::format("sources.{}", i));
+    arguments.emplace_back(names.back(), bytes.back());
+    names.push_back(fmt::format("sources.{}.format", i));
+    arguments.emplace_back(names.back(), ValueText(s.format));
+  }
+  LogCall("pack_weight", arguments);
+}
+
 constexpr std::initializer_list<DType> kFloats{DType::kF32, DType::kF16, DType::kBF16};
 
 }  // namespace
@@ -60,6 +82,8 @@ PackedWeight::PackedWeight(std::span<const WeightView> sources, Backend backend,
                            PackedCallback packed, void* context) {
   CheckSources(sources);
   auto impl = std::make_unique<Impl>();
+  if (LogLevel() > 0) [[unlikely]]
+    LogPack(impl.get(), sources);
   impl->cols = sources[0].cols;
   // One backend holds all sources, so it must take each; the last one asked decides.
   LinearOp::Entry pack = nullptr;
@@ -76,6 +100,8 @@ PackedWeight::PackedWeight(std::span<const WeightView> sources, Backend backend,
   }
   impl->packed = pack({sources, packed, context});
   impl_ = std::move(impl);
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("pack_weight", {});
 }
 
 int64_t PackedWeight::rows() const { return impl_ == nullptr ? 0 : impl_->rows; }
@@ -89,7 +115,7 @@ std::string_view PackedWeight::backend() const {
 
 void PackedWeight::GatherRows(const TensorView& ids, const TensorView& out, Stream) const {
   if (LogLevel() > 0) [[unlikely]]
-    LogCall("gather_rows", {{"ids", ids}, {"out", out}});
+    LogCall("gather_rows", {{"object", ObjectText(impl_.get())}, {"ids", ids}, {"out", out}});
   const Impl& w = PackedWeightAccess::Get(*this);
   CheckTensor("ids", ids).On({}).Is(DType::kI32).Rank(1);
   CheckTensor("out", out).On({}).IsOneOf(kFloats).Shape({ids.shape(0), w.cols}).LastDimDense();
@@ -107,7 +133,7 @@ void Linear(const TensorView& x, const PackedWeight& weight, const TensorView& o
             const LinearOptions& options, Stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("linear", {{"x", x},
-                       {"weight", fmt::format("[{}, {}]", weight.rows(), weight.cols())},
+                       {"weight", ObjectText(PackedWeightAccess::Object(weight))},
                        {"out", out},
                        {"bias", options.bias},
                        {"residual", options.residual}});

@@ -72,7 +72,11 @@ void AppendPagedKvCache(const TensorView& k, const TensorView& v, const TensorVi
                                       {"batch_indices", batch_indices},
                                       {"positions", positions},
                                       {"cache.k", cache.k},
-                                      {"cache.v", cache.v}});
+                                      {"cache.v", cache.v},
+                                      {"cache.layout", std::string(Name(cache.layout))},
+                                      {"indptr", pages.indptr},
+                                      {"indices", pages.indices},
+                                      {"last_page_len", pages.last_page_len}});
   }
   CheckTokens(k, v, batch_indices, positions);
   CheckCache(k, v, cache);
@@ -94,6 +98,8 @@ void AppendPagedKvCache(const TensorView& k, const TensorView& v, const TensorVi
        .page_size = page_size,
        .dtype = k.dtype(),
        .dtype_kv = cache.k.dtype()});
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("append_paged_kv_cache", {{"cache.k", cache.k}, {"cache.v", cache.v}});
 }
 
 }  // namespace flashinfer

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call or more of every operator, small, for the tests of dumps.
+#include "cli/replay_calls.h"
+
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include "flashinfer/flashinfer.h"
+#include "support/host_tensor.h"
+
+namespace flashinfer::test {
+namespace {
+
+std::mt19937_64& Rng() {
+  static std::mt19937_64 rng(83);
+  return rng;
+}
+
+HostTensor Normal(DType dtype, Dims shape) {
+  HostTensor tensor(dtype, shape);
+  tensor.FillNormal(Rng());
+  return tensor;
+}
+
+HostTensor Ints(std::initializer_list<double> values) {
+  HostTensor tensor(DType::kI32, {static_cast<int64_t>(values.size())});
+  tensor.FillWith(values);
+  return tensor;
+}
+
+void CallNorm() {
+  HostTensor x(DType::kBF16, {3, 16}, {20, 1}, 2);
+  x.FillNormal(Rng());
+  HostTensor residual = Normal(DType::kBF16, {3, 16});
+  HostTensor out(DType::kBF16, {3, 16});
+  HostTensor narrow(DType::kE4M3, {3, 16});
+  const HostTensor weight = Normal(DType::kF32, {16});
+  RmsNorm(x, weight, x, {.eps = 1e-5f});
+  GemmaRmsNorm(x, weight, narrow, {.out_scale = 0.5f});
+  FusedAddRmsNorm(x, residual, weight, out);
+  GemmaFusedAddRmsNorm(x, residual, weight, x);
+  LayerNorm(x, weight, Normal(DType::kF32, {16}), out);
+}
+
+void CallRope() {
+  HostTensor q = Normal(DType::kF16, {2, 4, 16});
+  HostTensor k = Normal(DType::kF16, {2, 1, 16});
+  ApplyRope(q, k, Ints({5, 700}), q, k, {.style = RopeStyle::kInterleaved, .rotary_dim = 8});
+  const HostTensor factors = Normal(DType::kF32, {8});
+  ApplyRope(q, k, Ints({0, 1}), q, k, {.rope_theta = 5e5f, .frequency_factors = factors});
+}
+
+void CallSiluAndMul() {
+  const HostTensor x = Normal(DType::kF32, {2, 12});
+  HostTensor out(DType::kF32, {2, 6});
+  SiluAndMul(x, out);
+}
+
+void CallMergeState() {
+  HostTensor v_a = Normal(DType::kF32, {2, 3, 8});
+  HostTensor s_a = Normal(DType::kF32, {2, 3});
+  const HostTensor v_b = Normal(DType::kF32, {2, 3, 8});
+  const HostTensor s_b = Normal(DType::kF32, {2, 3});
+  MergeState(v_a, s_a, v_b, s_b, v_a, s_a);
+  HostTensor mask(DType::kBool, {2});
+  mask.FillWith({1, 0});
+  MergeStateInPlace(v_a, s_a, v_b, s_b, mask);
+  const HostTensor v = Normal(DType::kF32, {4, 3, 8});
+  const HostTensor s = Normal(DType::kF32, {4, 3});
+  VariableLengthMergeStates(v, s, Ints({0, 1, 4}), v_a, s_a);
+  MergeStates(Normal(DType::kF32, {2, 5, 3, 8}), Normal(DType::kF32, {2, 5, 3}), v_a, s_a);
+}
+
+/// Two requests of 5 and 2 tokens in pages of 4.
+struct Cache {
+  HostTensor k = Normal(DType::kF32, {4, 1, 4, 16});
+  HostTensor v = Normal(DType::kF32, {4, 1, 4, 8});
+  HostTensor indptr = Ints({0, 2, 3});
+  HostTensor indices = Ints({3, 0, 2});
+  HostTensor last_page_len = Ints({1, 2});
+  PagedKvCache cache() const { return {k, v, KvLayout::kHND}; }
+  PageTable pages() const { return {indptr, indices, last_page_len}; }
+};
+
+void CallAppend() {
+  const Cache c;
+  AppendPagedKvCache(Normal(DType::kF32, {2, 1, 16}), Normal(DType::kF32, {2, 1, 8}), Ints({0, 1}),
+                     Ints({4, 0}), c.cache(), c.pages());
+}
+
+template <class Problem>
+Problem AttentionProblem() {
+  Problem p;
+  p.dtype_q = p.dtype_kv = p.dtype_out = DType::kF32;
+  p.num_qo_heads = 2;
+  p.num_kv_heads = 1;
+  p.head_dim_qk = 16;
+  p.head_dim_vo = 8;
+  p.page_size = 4;
+  p.window_left = 3;
+  return p;
+}
+
+void CallDecode() {
+  const Cache c;
+  Workspace workspace;
+  BatchDecode decode(workspace);
+  decode.Plan(AttentionProblem<BatchDecodeProblem>(), c.pages());
+  HostTensor out(DType::kF32, {2, 2, 8});
+  HostTensor lse(DType::kF32, {2, 2});
+  for (int i = 0; i < 2; ++i) decode.Run(Normal(DType::kF32, {2, 2, 16}), c.cache(), out, lse);
+}
+
+void CallPrefill() {
+  const Cache c;
+  Workspace workspace;
+  BatchPrefill prefill(workspace);
+  prefill.Plan(AttentionProblem<BatchPrefillProblem>(), Ints({0, 3, 4}), c.pages());
+  HostTensor out(DType::kF32, {4, 2, 8});
+  prefill.Run(Normal(DType::kF32, {4, 2, 16}), c.cache(), out);
+}
+
+void CallLinear() {
+  const HostTensor first = Normal(DType::kBF16, {7, 32});
+  const HostTensor second = Normal(DType::kF32, {3, 32});
+  const WeightView sources[] = {{first.view().data(), WeightFormat::kBF16, 7, 32},
+                                {second.view().data(), WeightFormat::kF32, 3, 32}};
+  const PackedWeight weight(sources);
+  HostTensor out(DType::kF32, {2, 10});
+  Linear(Normal(DType::kF32, {2, 32}), weight, out, {.bias = Normal(DType::kF32, {10})});
+  HostTensor rows(DType::kF32, {2, 32});
+  weight.GatherRows(Ints({9, 0}), rows);
+}
+
+void CallGemm() {
+  HostTensor out(DType::kF32, {3, 4});
+  Gemm(Normal(DType::kF16, {3, 8}), Normal(DType::kF16, {4, 8}), out);
+}
+
+void CallSampling() {
+  const HostTensor logits = Normal(DType::kF32, {3, 50});
+  HostTensor probs(DType::kF32, {3, 50});
+  HostTensor temperature(DType::kF32, {3});
+  temperature.FillWith({1, 0.5, 0});
+  Softmax(logits, probs, temperature.view());
+  HostTensor tokens(DType::kI32, {3});
+  HostTensor valid(DType::kBool, {3});
+  SampleFromLogits(logits, tokens, {.temperature = 0.7f, .top_p = 0.8f, .seed = int64_t{1} << 40},
+                   valid);
+  SampleFromProbs(probs, tokens,
+                  {.top_k = Ints({1, 2, 3}).view(), .filter_order = FilterOrder::kJoint});
+  ArgMax(logits, tokens, valid);
+}
+
+constexpr NamedCall kCalls[] = {
+    {"append", CallAppend},           {"decode", CallDecode},    {"gemm", CallGemm},
+    {"linear", CallLinear},           {"merge", CallMergeState}, {"norm", CallNorm},
+    {"prefill", CallPrefill},         {"rope", CallRope},        {"sampling", CallSampling},
+    {"silu_and_mul", CallSiluAndMul},
+};
+
+}  // namespace
+
+std::span<const NamedCall> EveryCall() { return kCalls; }
+
+void Call(std::string_view name) {
+  for (const NamedCall& call : kCalls) {
+    if (call.name == name) return call.run();
+  }
+  throw std::invalid_argument("no call is named " + std::string(name));
+}
+
+}  // namespace flashinfer::test
