@@ -11,22 +11,40 @@ namespace {
 
 using Call = std::shared_ptr<const DumpedCall>;
 
+template <class Options>
+Options FusedOutputOptions(const DumpedCall& c) {
+  Options options;
+  options.out_scale = c.Float("out_scale");
+  options.out_scale_tensor = c.Tensor("out_scale_tensor");
+  return options;
+}
+
+NormOptions NormOptionsOf(const DumpedCall& c) {
+  NormOptions options = FusedOutputOptions<NormOptions>(c);
+  options.eps = c.Float("eps");
+  return options;
+}
+
+template <auto kNorm>
 void ReplayNorm(const Call& c, ReplayObjects&) {
-  const TensorView x = c->Tensor("x");
-  const TensorView residual = c->Tensor("residual");
-  const TensorView weight = c->Tensor("weight");
-  const TensorView out = c->Tensor("out");
-  const NormOptions options{.eps = c->Float("eps"),
-                            .out_scale = c->Float("out_scale"),
-                            .out_scale_tensor = c->Tensor("out_scale_tensor")};
-  const std::string& kind = c->Text("kind");
-  if (kind == "layer") return LayerNorm(x, weight, c->Tensor("bias"), out, options);
-  if (!residual.defined()) {
-    return kind == "gemma" ? GemmaRmsNorm(x, weight, out, options)
-                           : RmsNorm(x, weight, out, options);
-  }
-  if (kind == "gemma") return GemmaFusedAddRmsNorm(x, residual, weight, out, options);
-  FusedAddRmsNorm(x, residual, weight, out, options);
+  kNorm(c->Tensor("x"), c->Tensor("weight"), c->Tensor("out"), NormOptionsOf(*c), Stream());
+}
+
+template <auto kNorm>
+void ReplayAddNorm(const Call& c, ReplayObjects&) {
+  kNorm(c->Tensor("x"), c->Tensor("residual"), c->Tensor("weight"), c->Tensor("out"),
+        NormOptionsOf(*c), Stream());
+}
+
+void ReplayLayerNorm(const Call& c, ReplayObjects&) {
+  LayerNorm(c->Tensor("x"), c->Tensor("weight"), c->Tensor("bias"), c->Tensor("out"),
+            NormOptionsOf(*c));
+}
+
+template <auto kActivation>
+void ReplayActivation(const Call& c, ReplayObjects&) {
+  kActivation(c->Tensor("x"), c->Tensor("out"), FusedOutputOptions<ActivationOptions>(*c),
+              Stream());
 }
 
 void ReplayRope(const Call& c, ReplayObjects&) {
@@ -37,10 +55,6 @@ void ReplayRope(const Call& c, ReplayObjects&) {
              .rope_theta = c->Float("rope_theta"),
              .rope_scale = c->Float("rope_scale"),
              .frequency_factors = c->Tensor("frequency_factors")});
-}
-
-void ReplaySiluAndMul(const Call& c, ReplayObjects&) {
-  SiluAndMul(c->Tensor("x"), c->Tensor("out"));
 }
 
 void ReplayMergeState(const Call& c, ReplayObjects&) {
@@ -201,18 +215,24 @@ constexpr ReplayRow kTable[] = {
     {"batch_decode.run", ReplayAttentionRun<BatchDecode>},
     {"batch_prefill.plan", ReplayPrefillPlan},
     {"batch_prefill.run", ReplayAttentionRun<BatchPrefill>},
+    {"fused_add_rmsnorm", ReplayAddNorm<FusedAddRmsNorm>},
     {"gather_rows", ReplayGatherRows},
+    {"gelu_and_mul", ReplayActivation<GeluAndMul>},
+    {"gelu_tanh_and_mul", ReplayActivation<GeluTanhAndMul>},
     {"gemm", ReplayGemm},
+    {"gemma_fused_add_rmsnorm", ReplayAddNorm<GemmaFusedAddRmsNorm>},
+    {"gemma_rmsnorm", ReplayNorm<GemmaRmsNorm>},
+    {"layernorm", ReplayLayerNorm},
     {"linear", ReplayLinear},
     {"merge_state", ReplayMergeState},
     {"merge_state_in_place", ReplayMergeStateInPlace},
     {"merge_states", ReplayMergeStates},
-    {"norm", ReplayNorm},
     {"pack_weight", ReplayPackWeight},
+    {"rmsnorm", ReplayNorm<RmsNorm>},
     {"rope", ReplayRope},
     {"sample_from_logits", ReplaySampleFromLogits},
     {"sample_from_probs", ReplaySampleFromProbs},
-    {"silu_and_mul", ReplaySiluAndMul},
+    {"silu_and_mul", ReplayActivation<SiluAndMul>},
     {"softmax", ReplaySoftmax},
     {"variable_length_merge_states", ReplayVariableLengthMergeStates},
 };

@@ -4,7 +4,7 @@
 // Each call gets a folder of its own in FLASHINFER_DUMP_DIR, named by the process's start, its id,
 // the number of the call and the operator:
 //
-//   20261130T101500_4711_000012_norm/call.json    operator, values and tensors before the call
+//   20261130T101500_4711_000012_rmsnorm/call.json    operator, values and tensors before the call
 //                                       x.bin        elements in row-major order, without gaps
 //                                       return.json  what the call wrote; missing when it threw
 //                                       returned.out.bin

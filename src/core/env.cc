@@ -25,7 +25,7 @@ constexpr std::array<EnvSwitch, 10> kSwitches{{
     {"FLASHINFER_DUMP_DIR", "folder of the calls dumped at level 10; default: flashinfer_dumps"},
     {"FLASHINFER_DUMP_MAX_SIZE_GB", "dumping ends at so many 10^9 bytes; default: 20"},
     {"FLASHINFER_DUMP_MAX_COUNT", "dumping ends after so many calls; default: 1000"},
-    {"FLASHINFER_DUMP_INCLUDE", "dump these operators alone: norm,batch_*"},
+    {"FLASHINFER_DUMP_INCLUDE", "dump these operators alone: rmsnorm,batch_*"},
     {"FLASHINFER_DUMP_EXCLUDE", "do not dump these operators"},
 }};
 

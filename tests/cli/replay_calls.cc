@@ -51,10 +51,13 @@ void CallRope() {
   ApplyRope(q, k, Ints({0, 1}), q, k, {.rope_theta = 5e5f, .frequency_factors = factors});
 }
 
-void CallSiluAndMul() {
+void CallActivation() {
   const HostTensor x = Normal(DType::kF32, {2, 12});
   HostTensor out(DType::kF32, {2, 6});
   SiluAndMul(x, out);
+  GeluAndMul(x, out);
+  HostTensor narrow(DType::kE5M2, {2, 6});
+  GeluTanhAndMul(x, narrow, {.out_scale = 0.25f});
 }
 
 void CallMergeState() {
@@ -154,10 +157,10 @@ void CallSampling() {
 }
 
 constexpr NamedCall kCalls[] = {
-    {"append", CallAppend},           {"decode", CallDecode},    {"gemm", CallGemm},
-    {"linear", CallLinear},           {"merge", CallMergeState}, {"norm", CallNorm},
-    {"prefill", CallPrefill},         {"rope", CallRope},        {"sampling", CallSampling},
-    {"silu_and_mul", CallSiluAndMul},
+    {"append", CallAppend},         {"decode", CallDecode},    {"gemm", CallGemm},
+    {"linear", CallLinear},         {"merge", CallMergeState}, {"norm", CallNorm},
+    {"prefill", CallPrefill},       {"rope", CallRope},        {"sampling", CallSampling},
+    {"activation", CallActivation},
 };
 
 }  // namespace
