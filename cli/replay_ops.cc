@@ -85,9 +85,40 @@ PageTable PagesOf(const DumpedCall& c) {
   return {c.Tensor("indptr"), c.Tensor("indices"), c.Tensor("last_page_len")};
 }
 
+PageCopyOptions PageCopyOptionsOf(const DumpedCall& c) {
+  return {.k_scale = c.Float("k_scale"), .v_scale = c.Float("v_scale")};
+}
+
 void ReplayAppendPagedKvCache(const Call& c, ReplayObjects&) {
   AppendPagedKvCache(c->Tensor("k"), c->Tensor("v"), c->Tensor("batch_indices"),
-                     c->Tensor("positions"), CacheOf(*c), PagesOf(*c));
+                     c->Tensor("positions"), CacheOf(*c), PagesOf(*c), PageCopyOptionsOf(*c));
+}
+
+void ReplayGatherPagedKvCache(const Call& c, ReplayObjects&) {
+  GatherPagedKvCache(CacheOf(*c), PagesOf(*c), c->Tensor("batch_indices"), c->Tensor("positions"),
+                     c->Tensor("k"), c->Tensor("v"), PageCopyOptionsOf(*c));
+}
+
+void ReplayAppendPagedMlaKvCache(const Call& c, ReplayObjects&) {
+  AppendPagedMlaKvCache(c->Tensor("ckv"), c->Tensor("kpe"), c->Tensor("batch_indices"),
+                        c->Tensor("positions"), c->Tensor("ckv_cache"), c->Tensor("kpe_cache"),
+                        PagesOf(*c), PageCopyOptionsOf(*c));
+}
+
+void ReplayGatherPagedMlaKvCache(const Call& c, ReplayObjects&) {
+  GatherPagedMlaKvCache(c->Tensor("ckv_cache"), c->Tensor("kpe_cache"), PagesOf(*c),
+                        c->Tensor("batch_indices"), c->Tensor("positions"), c->Tensor("ckv"),
+                        c->Tensor("kpe"), PageCopyOptionsOf(*c));
+}
+
+void ReplayGetBatchIndicesPositions(const Call& c, ReplayObjects&) {
+  GetBatchIndicesPositions(c->Tensor("append_indptr"), c->Tensor("seq_lens"),
+                           c->Tensor("batch_indices"), c->Tensor("positions"));
+}
+
+void ReplayGetSeqLens(const Call& c, ReplayObjects&) {
+  GetSeqLens(c->Tensor("indptr"), c->Tensor("last_page_len"),
+             static_cast<int32_t>(c->Int("page_size")), c->Tensor("seq_lens"));
 }
 
 /// A plan/run object with a workspace of its own.
@@ -210,18 +241,23 @@ void ReplayArgMax(const Call& c, ReplayObjects&) {
 
 constexpr ReplayRow kTable[] = {
     {"append_paged_kv_cache", ReplayAppendPagedKvCache},
+    {"append_paged_mla_kv_cache", ReplayAppendPagedMlaKvCache},
     {"argmax", ReplayArgMax},
     {"batch_decode.plan", ReplayDecodePlan},
     {"batch_decode.run", ReplayAttentionRun<BatchDecode>},
     {"batch_prefill.plan", ReplayPrefillPlan},
     {"batch_prefill.run", ReplayAttentionRun<BatchPrefill>},
     {"fused_add_rmsnorm", ReplayAddNorm<FusedAddRmsNorm>},
+    {"gather_paged_kv_cache", ReplayGatherPagedKvCache},
+    {"gather_paged_mla_kv_cache", ReplayGatherPagedMlaKvCache},
     {"gather_rows", ReplayGatherRows},
     {"gelu_and_mul", ReplayActivation<GeluAndMul>},
     {"gelu_tanh_and_mul", ReplayActivation<GeluTanhAndMul>},
     {"gemm", ReplayGemm},
     {"gemma_fused_add_rmsnorm", ReplayAddNorm<GemmaFusedAddRmsNorm>},
     {"gemma_rmsnorm", ReplayNorm<GemmaRmsNorm>},
+    {"get_batch_indices_positions", ReplayGetBatchIndicesPositions},
+    {"get_seq_lens", ReplayGetSeqLens},
     {"layernorm", ReplayLayerNorm},
     {"linear", ReplayLinear},
     {"merge_state", ReplayMergeState},

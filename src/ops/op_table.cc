@@ -13,7 +13,8 @@
 #include "ops/merge_state.h"
 #include "ops/merge_states.h"
 #include "ops/norm.h"
-#include "ops/page_append.h"
+#include "ops/page_copy.h"
+#include "ops/page_positions.h"
 #include "ops/rope.h"
 #include "ops/sampling.h"
 
@@ -62,15 +63,21 @@ constexpr std::array<std::string_view, 5> kAttention{
     "dtype_q=bf16 dtype_kv=bf16 dtype_out=bf16", "dtype_q=f32 dtype_kv=f16 dtype_out=f32",
     "dtype_q=bf16 dtype_kv=f16 dtype_out=bf16 head_dim_qk=192 head_dim_vo=128"};
 
-constexpr std::array<std::string_view, 4> kPageAppend{
-    "dtype=f32 dtype_kv=f32", "dtype=f16 dtype_kv=f16", "dtype=bf16 dtype_kv=bf16",
-    "dtype=f32 dtype_kv=f16"};
+constexpr std::array<std::string_view, 1> kHost{"arch=0"};
+
+constexpr std::array<std::string_view, 8> kPageCopy{
+    "dtype=f32 dtype_kv=f32", "dtype=f16 dtype_kv=f16",   "dtype=bf16 dtype_kv=bf16",
+    "dtype=f32 dtype_kv=f16", "dtype=bf16 dtype_kv=e4m3", "dtype=bf16 dtype_kv=e5m2",
+    "dtype=bf16 dtype_kv=i8", "dtype=e4m3 dtype_kv=e4m3"};
 
 constexpr std::array<std::string_view, 3> kGemm{
     "dtype=f32 dtype_out=f32", "dtype=f16 dtype_out=f16", "dtype=bf16 dtype_out=bf16"};
 
 constexpr OpRow kTable[] = {
-    Row<PageAppendOp>(kPageAppend),
+    Row<PageAppendOp>(kPageCopy),
+    Row<PageGatherOp>(kPageCopy),
+    Row<BatchIndicesPositionsOp>(kHost),
+    Row<SeqLensOp>(kHost),
     Row<MergeStateOp>(kFloatTypes),
     Row<MergeStatesOp>(kFloatTypes),
     Row<BatchDecodeOp>(kAttention),

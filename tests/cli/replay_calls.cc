@@ -90,6 +90,30 @@ void CallAppend() {
   const Cache c;
   AppendPagedKvCache(Normal(DType::kF32, {2, 1, 16}), Normal(DType::kF32, {2, 1, 8}), Ints({0, 1}),
                      Ints({4, 0}), c.cache(), c.pages());
+  HostTensor k(DType::kF32, {2, 1, 16});
+  HostTensor v(DType::kF32, {2, 1, 8});
+  GatherPagedKvCache(c.cache(), c.pages(), Ints({0, -1}), Ints({4, -1}), k, v);
+}
+
+void CallLatentPages() {
+  const Cache c;
+  HostTensor ckv(DType::kE4M3, {4, 4, 16});
+  HostTensor kpe(DType::kE4M3, {4, 4, 8});
+  ckv.Fill(0);
+  kpe.Fill(0);
+  AppendPagedMlaKvCache(Normal(DType::kF32, {2, 16}), Normal(DType::kF32, {2, 8}), Ints({0, 1}),
+                        Ints({4, 0}), ckv, kpe, c.pages(), {.k_scale = 0.5f});
+  HostTensor k(DType::kF32, {1, 16});
+  HostTensor v(DType::kF32, {1, 8});
+  GatherPagedMlaKvCache(ckv, kpe, c.pages(), Ints({1}), Ints({0}), k, v, {.v_scale = 2});
+}
+
+void CallPagePositions() {
+  HostTensor batch_indices(DType::kI32, {4});
+  HostTensor positions(DType::kI32, {4});
+  GetBatchIndicesPositions(Ints({0, 1, 3}), Ints({5, 2}), batch_indices, positions);
+  HostTensor seq_lens(DType::kI32, {2});
+  GetSeqLens(Ints({0, 2, 2}), Ints({3, 0}), 4, seq_lens);
 }
 
 template <class Problem>
@@ -157,9 +181,17 @@ void CallSampling() {
 }
 
 constexpr NamedCall kCalls[] = {
-    {"append", CallAppend},         {"decode", CallDecode},    {"gemm", CallGemm},
-    {"linear", CallLinear},         {"merge", CallMergeState}, {"norm", CallNorm},
-    {"prefill", CallPrefill},       {"rope", CallRope},        {"sampling", CallSampling},
+    {"append", CallAppend},
+    {"latent_pages", CallLatentPages},
+    {"page_positions", CallPagePositions},
+    {"decode", CallDecode},
+    {"gemm", CallGemm},
+    {"linear", CallLinear},
+    {"merge", CallMergeState},
+    {"norm", CallNorm},
+    {"prefill", CallPrefill},
+    {"rope", CallRope},
+    {"sampling", CallSampling},
     {"activation", CallActivation},
 };
 

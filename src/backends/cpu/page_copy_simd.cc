@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies keys and values to their slots in a paged cache, or back, converting where the cache's
+// dtype differs. Bound by memory.
+#include <type_traits>
+
+#include "backends/cpu/page_copy.h"
+#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/simd_int8.h"
+
+namespace flashinfer::cpu::FLASHINFER_ISA {
+namespace {
+
+template <class T>
+F32 LoadElements(const T* p, int n) {
+  if constexpr (!std::is_same_v<T, int8_t>) {
+    return Load(p, n);
+  } else {
+    if (n == F32::kWidth) return LoadBytes(p);
+    int8_t lanes[F32::kWidth] = {};
+    for (int i = 0; i < n; ++i) lanes[i] = p[i];
+    return LoadBytes(lanes);
+  }
+}
+
+template <class T>
+void StoreElements(T* p, F32 x, int n) {
+  if constexpr (!std::is_same_v<T, int8_t>) {
+    Store(p, x, n);
+  } else {
+    x = Max(Min(x, F32::Set(127.0f)), F32::Set(-128.0f));
+    if (n == F32::kWidth) return StoreBytes(p, x);
+    int8_t lanes[F32::kWidth];
+    StoreBytes(lanes, x);
+    for (int i = 0; i < n; ++i) p[i] = lanes[i];
+  }
+}
+
+template <class From, class To>
+void CopyRow(const From* from, To* to, int64_t size, [[maybe_unused]] F32 factor) {
+  constexpr int kWidth = F32::kWidth;
+  for (int64_t i = 0; i < size; i += kWidth) {
+    const int n = size - i < kWidth ? static_cast<int>(size - i) : kWidth;
+    F32 x = LoadElements(from + i, n);
+    if constexpr (sizeof(From) == 1 || sizeof(To) == 1) x = x * factor;
+    StoreElements(to + i, x, n);
+  }
+}
+
+template <class T>
+void CopyRow(const T* from, T* to, int64_t size, F32) {
+  __builtin_memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
+}
+
+template <class Row, class Cached, bool kGathers>
+void Tokens(const PageCopyParams& p, int64_t begin, int64_t end) {
+  for (int64_t token = begin; token < end; ++token) {
+    if (p.batch_indices[token] < 0) continue;
+    const int64_t position = p.positions[token];
+    const int64_t page = p.indices[p.indptr[p.batch_indices[token]] + position / p.page_size];
+    const int64_t slot = position % p.page_size;
+    for (const PageCopyRows& part : p.parts) {
+      const F32 factor = F32::Set(kGathers ? part.scale : 1.0f / part.scale);
+      Row* row = static_cast<Row*>(part.rows) + token * part.rows_stride_token;
+      Cached* cached = static_cast<Cached*>(part.cache) + page * part.cache_stride_page +
+                       slot * part.cache_stride_slot;
+      for (int64_t head = 0; head < p.num_heads; ++head) {
+        Row* outside = row + head * part.rows_stride_head;
+        Cached* inside = cached + head * part.cache_stride_head;
+        if constexpr (kGathers) {
+          CopyRow(static_cast<const Cached*>(inside), outside, part.head_dim, factor);
+        } else {
+          CopyRow(static_cast<const Row*>(outside), inside, part.head_dim, factor);
+        }
+      }
+    }
+  }
+}
+
+template <class Row, bool kGathers>
+void TokensOf(const PageCopyParams& p, int64_t begin, int64_t end) {
+  if (p.dtype_kv == DType::kF32) return Tokens<Row, float, kGathers>(p, begin, end);
+  if (p.dtype_kv == DType::kF16) return Tokens<Row, F16, kGathers>(p, begin, end);
+  if (p.dtype_kv == DType::kE4M3) return Tokens<Row, E4M3, kGathers>(p, begin, end);
+  if (p.dtype_kv == DType::kE5M2) return Tokens<Row, E5M2, kGathers>(p, begin, end);
+  if (p.dtype_kv == DType::kI8) return Tokens<Row, int8_t, kGathers>(p, begin, end);
+  Tokens<Row, BF16, kGathers>(p, begin, end);
+}
+
+template <bool kGathers>
+void TokensOfAny(const PageCopyParams& p, int64_t begin, int64_t end) {
+  if (p.dtype == p.dtype_kv) {
+    const int64_t size = SizeBytes(p.dtype);
+    if (size == 1) return Tokens<uint8_t, uint8_t, kGathers>(p, begin, end);
+    if (size == 2) return Tokens<BF16, BF16, kGathers>(p, begin, end);
+    if (size == 4) return Tokens<float, float, kGathers>(p, begin, end);
+    return Tokens<int64_t, int64_t, kGathers>(p, begin, end);
+  }
+  if (p.dtype == DType::kF32) return TokensOf<float, kGathers>(p, begin, end);
+  if (p.dtype == DType::kF16) return TokensOf<F16, kGathers>(p, begin, end);
+  TokensOf<BF16, kGathers>(p, begin, end);
+}
+
+}  // namespace
+
+void PageAppendTokens(const PageCopyParams& p, int64_t begin, int64_t end) {
+  TokensOfAny<false>(p, begin, end);
+}
+
+void PageGatherTokens(const PageCopyParams& p, int64_t begin, int64_t end) {
+  TokensOfAny<true>(p, begin, end);
+}
+
+}  // namespace flashinfer::cpu::FLASHINFER_ISA
