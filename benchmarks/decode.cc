@@ -26,21 +26,21 @@ void Run(Harness& harness, const std::string& text) {
   const double flops = 4.0 * tokens * static_cast<double>(c.num_qo_heads * c.head_dim);
   const int64_t num_copies = NumColdCopies(bytes);
   const AttentionBatch batch(c, num_copies);
-  const BatchDecodeProblem problem{.dtype_q = c.dtype,
-                                   .dtype_kv = c.dtype_kv,
-                                   .dtype_out = c.dtype,
-                                   .num_qo_heads = static_cast<int32_t>(c.num_qo_heads),
-                                   .num_kv_heads = static_cast<int32_t>(c.num_kv_heads),
-                                   .head_dim_qk = static_cast<int32_t>(c.head_dim),
-                                   .head_dim_vo = static_cast<int32_t>(c.head_dim),
-                                   .page_size = static_cast<int32_t>(c.page_size)};
+  const AttentionProblem problem{.dtype_q = c.dtype,
+                                 .dtype_kv = c.dtype_kv,
+                                 .dtype_out = c.dtype,
+                                 .num_qo_heads = static_cast<int32_t>(c.num_qo_heads),
+                                 .num_kv_heads = static_cast<int32_t>(c.num_kv_heads),
+                                 .head_dim_qk = static_cast<int32_t>(c.head_dim),
+                                 .head_dim_vo = static_cast<int32_t>(c.head_dim),
+                                 .page_size = static_cast<int32_t>(c.page_size)};
   Workspace workspace;
   std::vector<BatchDecode> decodes;
   for (int64_t i = 0; i < num_copies; ++i) {
     decodes.emplace_back(workspace).Plan(problem, batch.pages(i));
   }
   harness.Measure({.text = text,
-                   .backend = Explain(problem).chosen()->candidate,
+                   .backend = BatchDecode::Explain(problem).chosen()->candidate,
                    .bytes = bytes,
                    .flops = flops,
                    .math = c.dtype_kv == DType::kBF16 ? Math::kBF16 : Math::kF32},

@@ -21,20 +21,21 @@ void Run(Harness& harness, const std::string& text) {
   const double pairs = static_cast<double>(c.num_requests) * static_cast<double>(c.q_len) *
                        (static_cast<double>(c.kv_len) - static_cast<double>(c.q_len - 1) / 2);
   const AttentionBatch batch(c, 1);
-  const BatchPrefillProblem problem{.dtype_q = c.dtype,
-                                    .dtype_kv = c.dtype_kv,
-                                    .dtype_out = c.dtype,
-                                    .num_qo_heads = static_cast<int32_t>(c.num_qo_heads),
-                                    .num_kv_heads = static_cast<int32_t>(c.num_kv_heads),
-                                    .head_dim_qk = static_cast<int32_t>(c.head_dim),
-                                    .head_dim_vo = static_cast<int32_t>(c.head_dim),
-                                    .page_size = static_cast<int32_t>(c.page_size)};
+  const AttentionProblem problem{.dtype_q = c.dtype,
+                                 .dtype_kv = c.dtype_kv,
+                                 .dtype_out = c.dtype,
+                                 .num_qo_heads = static_cast<int32_t>(c.num_qo_heads),
+                                 .num_kv_heads = static_cast<int32_t>(c.num_kv_heads),
+                                 .head_dim_qk = static_cast<int32_t>(c.head_dim),
+                                 .head_dim_vo = static_cast<int32_t>(c.head_dim),
+                                 .page_size = static_cast<int32_t>(c.page_size),
+                                 .mask = MaskMode::kCausal};
   Workspace workspace;
   BatchPrefill prefill(workspace);
   prefill.Plan(problem, batch.qo_indptr(), batch.pages(0));
   const bool is_bf16 = c.dtype == DType::kBF16 && c.dtype_kv == DType::kBF16;
   harness.Measure({.text = text,
-                   .backend = Explain(problem).chosen()->candidate,
+                   .backend = BatchPrefill::Explain(problem).chosen()->candidate,
                    .flops = 4.0 * pairs * static_cast<double>(c.num_qo_heads * c.head_dim),
                    .math = is_bf16 ? Math::kBF16 : Math::kF32},
                   [&](int64_t) { prefill.Run(batch.q(), batch.cache(), batch.out()); });

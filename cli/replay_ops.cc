@@ -137,43 +137,105 @@ T& ObjectToPlan(const Call& c, ReplayObjects& objects) {
   return object;
 }
 
-template <class Problem>
-Problem AttentionProblemOf(const DumpedCall& c) {
+template <class Enum>
+Enum ParseEnum(const DumpedCall& c, std::string_view text, std::initializer_list<Enum> values) {
+  for (Enum value : values) {
+    if (Name(value) == text) return value;
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("{}: problem: '{}' is no known value", c.name(), text));
+}
+
+AttentionProblem AttentionProblemOf(const DumpedCall& c) {
   const Fields fields = c.ProblemFields("problem");
-  const auto number = [&](std::string_view name) { return std::stof(fields.find(name)->second); };
-  const auto integer = [&](std::string_view name) { return std::stoi(fields.find(name)->second); };
-  const auto dtype = [&](std::string_view name) { return ParseDType(fields.find(name)->second); };
-  Problem p;
-  p.dtype_q = dtype("dtype_q");
-  p.dtype_kv = dtype("dtype_kv");
-  p.dtype_out = dtype("dtype_out");
-  p.num_qo_heads = integer("num_qo_heads");
-  p.num_kv_heads = integer("num_kv_heads");
-  p.head_dim_qk = integer("head_dim_qk");
-  p.head_dim_vo = integer("head_dim_vo");
-  p.page_size = integer("page_size");
-  if constexpr (requires { p.causal; }) p.causal = integer("causal") != 0;
-  p.sm_scale = number("sm_scale");
-  p.logits_soft_cap = number("logits_soft_cap");
-  p.window_left = integer("window_left");
-  p.fixed_split_size = integer("fixed_split_size");
-  return p;
+  const auto text = [&](std::string_view name) -> const std::string& {
+    return fields.find(name)->second;
+  };
+  const auto number = [&](std::string_view name) { return std::stof(text(name)); };
+  const auto integer = [&](std::string_view name) { return std::stoi(text(name)); };
+  return {.dtype_q = ParseDType(text("dtype_q")),
+          .dtype_kv = ParseDType(text("dtype_kv")),
+          .dtype_out = ParseDType(text("dtype_out")),
+          .num_qo_heads = integer("num_qo_heads"),
+          .num_kv_heads = integer("num_kv_heads"),
+          .head_dim_qk = integer("head_dim_qk"),
+          .head_dim_vo = integer("head_dim_vo"),
+          .page_size = integer("page_size"),
+          .mask = ParseEnum(
+              c, text("mask"),
+              {MaskMode::kNone, MaskMode::kCausal, MaskMode::kCustom, MaskMode::kMultiItem}),
+          .window_left = integer("window_left"),
+          .sm_scale = number("sm_scale"),
+          .logits_soft_cap = number("logits_soft_cap"),
+          .pos_encoding = ParseEnum(
+              c, text("pos_encoding"),
+              {PositionEncoding::kNone, PositionEncoding::kRopeLlama, PositionEncoding::kAlibi}),
+          .rope_scale = number("rope_scale"),
+          .rope_theta = number("rope_theta"),
+          .has_bias = integer("has_bias") != 0,
+          .has_sinks = integer("has_sinks") != 0,
+          .fixed_split_size = integer("fixed_split_size"),
+          .arch = integer("arch")};
+}
+
+AttentionMask AttentionMaskOf(const DumpedCall& c) {
+  return {c.Tensor("mask.custom"), c.Tensor("mask.prefix_len"),
+          c.Tensor("mask.token_pos_in_items")};
+}
+
+AttentionExtras AttentionExtrasOf(const DumpedCall& c) {
+  return {.q_scale = c.Float("q_scale"),
+          .k_scale = c.Float("k_scale"),
+          .v_scale = c.Float("v_scale"),
+          .q_scales = c.Tensor("q_scales"),
+          .k_scales = c.Tensor("k_scales"),
+          .v_scales = c.Tensor("v_scales"),
+          .sinks = c.Tensor("sinks"),
+          .alibi_slopes = c.Tensor("alibi_slopes"),
+          .bias = c.Tensor("bias")};
 }
 
 void ReplayDecodePlan(const Call& c, ReplayObjects& objects) {
-  ObjectToPlan<BatchDecode>(c, objects)
-      .Plan(AttentionProblemOf<BatchDecodeProblem>(*c), PagesOf(*c));
+  ObjectToPlan<BatchDecode>(c, objects).Plan(AttentionProblemOf(*c), PagesOf(*c));
 }
 
 void ReplayPrefillPlan(const Call& c, ReplayObjects& objects) {
   ObjectToPlan<BatchPrefill>(c, objects)
-      .Plan(AttentionProblemOf<BatchPrefillProblem>(*c), c->Tensor("qo_indptr"), PagesOf(*c));
+      .Plan(AttentionProblemOf(*c), c->Tensor("qo_indptr"), PagesOf(*c), AttentionMaskOf(*c));
+}
+
+void ReplayRaggedPlan(const Call& c, ReplayObjects& objects) {
+  ObjectToPlan<BatchPrefillRagged>(c, objects)
+      .Plan(AttentionProblemOf(*c), c->Tensor("qo_indptr"), c->Tensor("kv_indptr"),
+            AttentionMaskOf(*c));
 }
 
 template <class T>
 void ReplayAttentionRun(const Call& c, ReplayObjects& objects) {
   objects.Get<Planned<T>>(*c, "object")
-      .object.Run(c->Tensor("q"), CacheOf(*c), c->Tensor("out"), c->Tensor("lse"));
+      .object.Run(c->Tensor("q"), CacheOf(*c), c->Tensor("out"), c->Tensor("lse"),
+                  AttentionExtrasOf(*c));
+}
+
+void ReplayRaggedRun(const Call& c, ReplayObjects& objects) {
+  const PagedKvCache one_page = CacheOf(*c);
+  objects.Get<Planned<BatchPrefillRagged>>(*c, "object")
+      .object.Run(c->Tensor("q"), {one_page.k[0], one_page.v[0], one_page.layout}, c->Tensor("out"),
+                  c->Tensor("lse"), AttentionExtrasOf(*c));
+}
+
+template <auto kAttention>
+void ReplaySingle(const Call& c, ReplayObjects&) {
+  const PagedKvCache kv = CacheOf(*c);
+  Workspace workspace;
+  kAttention(AttentionProblemOf(*c),
+             {.q = c->Tensor("q"),
+              .kv = {kv.k, kv.v, kv.layout},
+              .out = c->Tensor("out"),
+              .lse = c->Tensor("lse"),
+              .mask = AttentionMaskOf(*c),
+              .extras = AttentionExtrasOf(*c)},
+             workspace, Backend(), Stream());
 }
 
 WeightFormat FormatOf(const DumpedCall& c, const std::string& argument) {
@@ -247,6 +309,8 @@ constexpr ReplayRow kTable[] = {
     {"batch_decode.run", ReplayAttentionRun<BatchDecode>},
     {"batch_prefill.plan", ReplayPrefillPlan},
     {"batch_prefill.run", ReplayAttentionRun<BatchPrefill>},
+    {"batch_prefill_ragged.plan", ReplayRaggedPlan},
+    {"batch_prefill_ragged.run", ReplayRaggedRun},
     {"fused_add_rmsnorm", ReplayAddNorm<FusedAddRmsNorm>},
     {"gather_paged_kv_cache", ReplayGatherPagedKvCache},
     {"gather_paged_mla_kv_cache", ReplayGatherPagedMlaKvCache},
@@ -269,6 +333,8 @@ constexpr ReplayRow kTable[] = {
     {"sample_from_logits", ReplaySampleFromLogits},
     {"sample_from_probs", ReplaySampleFromProbs},
     {"silu_and_mul", ReplayActivation<SiluAndMul>},
+    {"single_decode", ReplaySingle<SingleDecode>},
+    {"single_prefill", ReplaySingle<SinglePrefill>},
     {"softmax", ReplaySoftmax},
     {"variable_length_merge_states", ReplayVariableLengthMergeStates},
 };

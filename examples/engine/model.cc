@@ -201,7 +201,9 @@ PageTable Model::Impl::Pages(const StepBatch& batch) const {
 void Model::Impl::Plan(const StepBatch& batch) {
   const auto num_decodes = static_cast<size_t>(batch.num_decodes);
   const auto num_requests = static_cast<size_t>(batch.num_requests());
-  const auto fill = [&](auto problem) {
+  const auto problem_of = [&](MaskMode mask) {
+    AttentionProblem problem;
+    problem.mask = mask;
     problem.dtype_q = problem.dtype_out = DType::kF32;
     problem.dtype_kv = DType::kF16;
     problem.num_qo_heads = static_cast<int32_t>(config.num_qo_heads);
@@ -216,7 +218,7 @@ void Model::Impl::Plan(const StepBatch& batch) {
   const std::span<const int32_t> page_indices(batch.page_indices);
   const std::span<const int32_t> last_page_len(batch.last_page_len);
   if (num_decodes > 0) {
-    decode.Plan(fill(BatchDecodeProblem()),
+    decode.Plan(problem_of(MaskMode::kNone),
                 {View(page_indptr.first(num_decodes + 1)), View(page_indices),
                  View(last_page_len.first(num_decodes))});
   }
@@ -230,7 +232,7 @@ void Model::Impl::Plan(const StepBatch& batch) {
       prefill_page_indptr.push_back(page_indptr[i] - first_page);
     }
     prefill.Plan(
-        fill(BatchPrefillProblem()), View(prefill_qo_indptr),
+        problem_of(MaskMode::kCausal), View(prefill_qo_indptr),
         {View(prefill_page_indptr), View(page_indices.subspan(static_cast<size_t>(first_page))),
          View(last_page_len.subspan(num_decodes))});
   }

@@ -7,6 +7,7 @@
 #include "flashinfer/attention/decode.h"
 #include "flashinfer/attention/kv_cache.h"
 #include "flashinfer/attention/prefill.h"
+#include "flashinfer/attention/problem.h"
 #include "flashinfer/backend.h"
 #include "flashinfer/config.h"
 #include "flashinfer/cpu.h"

@@ -60,6 +60,7 @@ inline constexpr uint32_t kInfBits = 0x7f800000u;
 }  // namespace convert_detail
 
 constexpr float ToFloat(float x) { return x; }
+constexpr float ToFloat(int8_t x) { return static_cast<float>(x); }
 
 constexpr float ToFloat(BF16 x) {
   return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);

@@ -1,16 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of attention problems, page tables and tensors.
+// Checks of attention problems and tensors, and the text forms of their enumerations.
 #include "ops/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/check.h"
 #include "core/text.h"
 
 namespace flashinfer {
+namespace {
+
+constexpr std::array kMaskModes{MaskMode::kNone, MaskMode::kCausal, MaskMode::kCustom,
+                                MaskMode::kMultiItem};
+constexpr std::array kPositionEncodings{PositionEncoding::kNone, PositionEncoding::kRopeLlama,
+                                        PositionEncoding::kAlibi};
+
+template <class Enum, size_t kSize>
+void ParseName(std::string_view field, std::string_view text,
+               const std::array<Enum, kSize>& accepted, Enum& value) {
+  std::vector<std::string> names;
+  names.reserve(kSize);
+  for (Enum one : accepted) {
+    if (Name(one) == text) {
+      value = one;
+      return;
+    }
+    names.emplace_back(Name(one));
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("{}: '{}' is not one of {}", field, text, Join(names)));
+}
+
+}  // namespace
 
 std::string_view Name(KvLayout layout) { return layout == KvLayout::kNHD ? "NHD" : "HND"; }
+
+std::string_view Name(MaskMode mode) {
+  constexpr std::array<std::string_view, 4> kNames{"none", "causal", "custom", "multi_item"};
+  return kNames[static_cast<size_t>(mode)];
+}
+
+std::string_view Name(PositionEncoding encoding) {
+  constexpr std::array<std::string_view, 3> kNames{"none", "rope_llama", "alibi"};
+  return kNames[static_cast<size_t>(encoding)];
+}
+
+std::string ValueText(MaskMode value) { return std::string(Name(value)); }
+std::string ValueText(PositionEncoding value) { return std::string(Name(value)); }
+void ParseValue(std::string_view field, std::string_view text, MaskMode& value) {
+  ParseName(field, text, kMaskModes, value);
+}
+void ParseValue(std::string_view field, std::string_view text, PositionEncoding& value) {
+  ParseName(field, text, kPositionEncodings, value);
+}
 
 void CheckAttentionProblem(const AttentionProblem& p) {
   FLASHINFER_CHECK(p.num_kv_heads > 0, "num_kv_heads: is {}, expected 1 or more", p.num_kv_heads);
@@ -22,7 +66,7 @@ void CheckAttentionProblem(const AttentionProblem& p) {
     FLASHINFER_CHECK(dim > 0 && dim % 8 == 0 && dim <= 512,
                      "{}: is {}, accepted: multiples of 8 up to 512", name, dim);
   }
-  FLASHINFER_CHECK(p.page_size > 0, "page_size: is {}, expected 1 or more", p.page_size);
+  FLASHINFER_CHECK(p.page_size >= 0, "page_size: is {}, expected 1 or more", p.page_size);
   FLASHINFER_CHECK(std::isfinite(p.sm_scale), "sm_scale: is {}, expected a finite number",
                    p.sm_scale);
   FLASHINFER_CHECK(p.logits_soft_cap >= 0 && std::isfinite(p.logits_soft_cap),
@@ -31,51 +75,10 @@ void CheckAttentionProblem(const AttentionProblem& p) {
   FLASHINFER_CHECK(p.window_left >= -1, "window_left: is {}, expected -1 or more", p.window_left);
   FLASHINFER_CHECK(p.fixed_split_size >= 0 && p.fixed_split_size % 64 == 0,
                    "fixed_split_size: is {}, accepted: 0 and multiples of 64", p.fixed_split_size);
-}
-
-void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionLengths& lengths) {
-  CheckIndptr("indptr", pages.indptr);
-  const int64_t num_requests = pages.indptr.shape(0) - 1;
-  const int32_t* indptr = pages.indptr.data_as<const int32_t>();
-  const int64_t stride = pages.indptr.stride(0);
-  const int64_t num_pages = indptr[num_requests * stride];
-  CheckTensor("indices", pages.indices).On({}).Is(DType::kI32).Rank(1);
-  FLASHINFER_CHECK(pages.indices.shape(0) >= num_pages, "indices: has {} pages, indptr ends at {}",
-                   pages.indices.shape(0), num_pages);
-  CheckTensor("last_page_len", pages.last_page_len).On({}).Is(DType::kI32).Shape({num_requests});
-  const int32_t* last = pages.last_page_len.data_as<const int32_t>();
-  lengths.kv_len.resize(static_cast<size_t>(num_requests));
-  lengths.page_begin.resize(static_cast<size_t>(num_requests) + 1);
-  for (int64_t b = 0; b < num_requests; ++b) {
-    const int64_t count = indptr[(b + 1) * stride] - indptr[b * stride];
-    const int64_t last_len = last[b * pages.last_page_len.stride(0)];
-    FLASHINFER_CHECK(count == 0 || (last_len >= 1 && last_len <= page_size),
-                     "last_page_len[{}]: is {}, accepted: 1 to page_size, {}", b, last_len,
-                     page_size);
-    lengths.page_begin[static_cast<size_t>(b)] = indptr[b * stride];
-    lengths.kv_len[static_cast<size_t>(b)] = count == 0 ? 0 : (count - 1) * page_size + last_len;
-  }
-  lengths.page_begin[static_cast<size_t>(num_requests)] = num_pages;
-  lengths.pages = pages.indices.data_as<const int32_t>();
-  lengths.pages_stride = pages.indices.stride(0);
-}
-
-void ReadQueryLengths(const TensorView& qo_indptr, AttentionLengths& lengths) {
-  const size_t num_requests = lengths.kv_len.size();
-  lengths.q_len.resize(num_requests);
-  lengths.q_begin.resize(num_requests + 1);
-  if (!qo_indptr.defined()) {
-    for (size_t b = 0; b <= num_requests; ++b) lengths.q_begin[b] = static_cast<int64_t>(b);
-    std::fill(lengths.q_len.begin(), lengths.q_len.end(), 1);
-    return;
-  }
-  CheckIndptr("qo_indptr", qo_indptr);
-  CheckTensor("qo_indptr", qo_indptr).Shape({static_cast<int64_t>(num_requests) + 1});
-  for (size_t b = 0; b <= num_requests; ++b) {
-    lengths.q_begin[b] =
-        qo_indptr.data_as<const int32_t>()[static_cast<int64_t>(b) * qo_indptr.stride(0)];
-    if (b > 0)
-      lengths.q_len[b - 1] = static_cast<int32_t>(lengths.q_begin[b] - lengths.q_begin[b - 1]);
+  for (const auto& [name, value] :
+       {std::pair{"rope_scale", p.rope_scale}, std::pair{"rope_theta", p.rope_theta}}) {
+    FLASHINFER_CHECK(value > 0 && std::isfinite(value), "{}: is {}, expected a number above 0",
+                     name, value);
   }
 }
 
@@ -85,47 +88,113 @@ PageStrides StridesOf(const TensorView& tensor, KvLayout layout) {
 }
 
 void CheckCacheTensor(std::string_view name, const TensorView& tensor, KvLayout layout, DType dtype,
-                      int64_t page_size, int64_t num_kv_heads, int64_t head_dim) {
+                      int64_t page_size, int64_t num_kv_heads, int64_t head_dim, Device device) {
   const bool nhd = layout == KvLayout::kNHD;
   CheckTensor(name, tensor)
-      .On({})
+      .On(device)
       .Is(dtype)
       .Shape({-1, nhd ? page_size : num_kv_heads, nhd ? num_kv_heads : page_size, head_dim})
       .LastDimDense();
 }
 
-void CheckAttentionTensors(const AttentionProblem& p, const AttentionLengths& lengths,
+namespace {
+
+/// Checks that every page is there, or every slot of keys that are not in pages.
+void CheckPages(const AttentionProblem& p, const AttentionTables& tables,
+                const AttentionTensors& t) {
+  const int64_t listed = tables.kv_begin.empty() ? 0 : tables.kv_begin.back();
+  if (p.page_size == kNoPages) {
+    const int slots = t.cache.layout == KvLayout::kNHD ? 1 : 2;
+    for (const auto& [name, tensor] : {std::pair{"k", &t.cache.k}, std::pair{"v", &t.cache.v}}) {
+      FLASHINFER_CHECK(tensor->shape(slots) >= listed, "{}: has {} keys, kv_indptr ends at {}",
+                       name, tensor->shape(slots), listed);
+    }
+    return;
+  }
+  if (tables.device.type != DeviceType::kCpu) return;
+  const int64_t num_pages = std::min(t.cache.k.shape(0), t.cache.v.shape(0));
+  for (int64_t i = 0; i < listed; ++i) {
+    const int32_t page = tables.pages[i * tables.pages_stride];
+    FLASHINFER_CHECK(page >= 0 && page < num_pages,
+                     "indices[{}]: is {}, the cache has pages 0 to {}", i, page, num_pages - 1);
+  }
+}
+
+/// A float per head, which the problem wants or allows.
+void CheckPerHead(std::string_view name, const TensorView& tensor, int64_t num_heads,
+                  Device device) {
+  if (!tensor.defined()) return;
+  CheckTensor(name, tensor).On(device).Is(DType::kF32).Shape({num_heads});
+}
+
+void CheckExtras(const AttentionProblem& p, const AttentionTables& tables,
+                 const AttentionExtras& x) {
+  CheckPerHead("q_scales", x.q_scales, p.num_qo_heads, tables.device);
+  CheckPerHead("k_scales", x.k_scales, p.num_kv_heads, tables.device);
+  CheckPerHead("v_scales", x.v_scales, p.num_kv_heads, tables.device);
+  CheckPerHead("sinks", x.sinks, p.num_qo_heads, tables.device);
+  CheckPerHead("alibi_slopes", x.alibi_slopes, p.num_qo_heads, tables.device);
+  FLASHINFER_CHECK(x.sinks.defined() == p.has_sinks, "sinks: {}, but the plan has has_sinks={}",
+                   x.sinks.defined() ? "were given" : "no tensor was given", p.has_sinks);
+  FLASHINFER_CHECK(!x.alibi_slopes.defined() || p.pos_encoding == PositionEncoding::kAlibi,
+                   "alibi_slopes: were given, but the plan has pos_encoding={}",
+                   Name(p.pos_encoding));
+  FLASHINFER_CHECK(x.bias.defined() == p.has_bias, "bias: {}, but the plan has has_bias={}",
+                   x.bias.defined() ? "was given" : "no tensor was given", p.has_bias);
+  if (!p.has_bias) return;
+  int64_t longest = 0;
+  for (int64_t n : tables.kv_len) longest = std::max(longest, n);
+  CheckTensor("bias", x.bias)
+      .On(tables.device)
+      .IsOneOf({DType::kF32, DType::kF16, DType::kBF16})
+      .Shape({x.bias.shape(0) == 1 ? 1 : p.num_qo_heads, tables.num_tokens(), -1})
+      .LastDimDense();
+  FLASHINFER_CHECK(x.bias.shape(2) >= longest, "bias: has {} keys, the longest kv_len is {}",
+                   x.bias.shape(2), longest);
+}
+
+}  // namespace
+
+void CheckAttentionTensors(const AttentionProblem& p, const AttentionTables& tables,
                            const AttentionTensors& t) {
-  const int64_t num_tokens = lengths.num_tokens();
+  const int64_t num_tokens = tables.num_tokens();
+  const bool is_paged = p.page_size != kNoPages;
   CheckTensor("q", t.q)
-      .On({})
+      .On(tables.device)
       .Is(p.dtype_q)
       .Shape({num_tokens, p.num_qo_heads, p.head_dim_qk})
       .LastDimDense();
-  CheckCacheTensor("cache.k", t.cache.k, t.cache.layout, p.dtype_kv, p.page_size, p.num_kv_heads,
-                   p.head_dim_qk);
-  CheckCacheTensor("cache.v", t.cache.v, t.cache.layout, p.dtype_kv, p.page_size, p.num_kv_heads,
-                   p.head_dim_vo);
+  CheckCacheTensor(is_paged ? "cache.k" : "k", t.cache.k, t.cache.layout, p.dtype_kv,
+                   is_paged ? p.page_size : -1, p.num_kv_heads, p.head_dim_qk, tables.device);
+  CheckCacheTensor(is_paged ? "cache.v" : "v", t.cache.v, t.cache.layout, p.dtype_kv,
+                   is_paged ? p.page_size : -1, p.num_kv_heads, p.head_dim_vo, tables.device);
   CheckTensor("out", t.out)
-      .On({})
+      .On(tables.device)
       .Is(p.dtype_out)
       .Shape({num_tokens, p.num_qo_heads, p.head_dim_vo})
       .LastDimDense()
       .NoOverlap();
   if (t.lse.defined()) {
     CheckTensor("lse", t.lse)
-        .On({})
+        .On(tables.device)
         .Is(DType::kF32)
         .Shape({num_tokens, p.num_qo_heads})
         .NoOverlap();
   }
-  const int64_t num_pages = std::min(t.cache.k.shape(0), t.cache.v.shape(0));
-  const int64_t listed = lengths.page_begin.empty() ? 0 : lengths.page_begin.back();
-  for (int64_t i = 0; i < listed; ++i) {
-    const int32_t page = lengths.pages[i * lengths.pages_stride];
-    FLASHINFER_CHECK(page >= 0 && page < num_pages,
-                     "indices[{}]: is {}, the cache has pages 0 to {}", i, page, num_pages - 1);
+  CheckPages(p, tables, t);
+  CheckExtras(p, tables, t.extras);
+}
+
+std::vector<float> AlibiSlopes(int32_t num_qo_heads) {
+  int32_t power = 1;
+  while (power * 2 <= num_qo_heads) power *= 2;
+  std::vector<float> slopes;
+  slopes.reserve(static_cast<size_t>(num_qo_heads));
+  for (int32_t i = 1; i <= power; ++i) slopes.push_back(std::exp2(-8.0f * i / power));
+  for (int32_t i = 1; power + (i + 1) / 2 <= num_qo_heads; i += 2) {
+    slopes.push_back(std::exp2(-4.0f * i / power));
   }
+  return slopes;
 }
 
 }  // namespace flashinfer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decode and prefill share: the problem, its checks, and the executor that backends write.
+// What all forms of attention share: tables of a batch, checks, and the executor of a backend.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,16 @@
 #include "core/field_list.h"
 #include "dispatch/candidate.h"
 #include "flashinfer/attention/kv_cache.h"
+#include "flashinfer/attention/problem.h"
 #include "flashinfer/stream.h"
 #include "flashinfer/tensor.h"
 
 namespace flashinfer {
 
-/// Attention over a paged KV cache, whatever the number of query tokens.
-struct AttentionProblem {
-  DType dtype_q = DType::kBF16;
-  DType dtype_kv = DType::kBF16;
-  DType dtype_out = DType::kBF16;
-  int32_t num_qo_heads = 32;
-  int32_t num_kv_heads = 8;
-  int32_t head_dim_qk = 128;
-  int32_t head_dim_vo = 128;
-  int32_t page_size = 16;
-  bool causal = false;
-  float sm_scale = 0;
-  float logits_soft_cap = 0;
-  int32_t window_left = -1;
-  int32_t fixed_split_size = 0;
-
-  int32_t group_size() const { return num_qo_heads / num_kv_heads; }
-};
+std::string ValueText(MaskMode value);
+std::string ValueText(PositionEncoding value);
+void ParseValue(std::string_view field, std::string_view text, MaskMode& value);
+void ParseValue(std::string_view field, std::string_view text, PositionEncoding& value);
 
 template <FieldsOf<AttentionProblem> Self, class Visit>
 void ForEachField(Self& self, Visit&& visit) {
@@ -44,57 +31,100 @@ void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(head_dim_qk)
   FLASHINFER_NAMED(head_dim_vo)
   FLASHINFER_NAMED(page_size)
-  FLASHINFER_NAMED(causal)
+  FLASHINFER_NAMED(mask)
+  FLASHINFER_NAMED(window_left)
   FLASHINFER_NAMED(sm_scale)
   FLASHINFER_NAMED(logits_soft_cap)
-  FLASHINFER_NAMED(window_left)
+  FLASHINFER_NAMED(pos_encoding)
+  FLASHINFER_NAMED(rope_scale)
+  FLASHINFER_NAMED(rope_theta)
+  FLASHINFER_NAMED(has_bias)
+  FLASHINFER_NAMED(has_sinks)
   FLASHINFER_NAMED(fixed_split_size)
+  FLASHINFER_NAMED(arch)
 }
 
-/// A batch's lengths, read from the page table at Plan(); empty q_len of decode are all ones.
-struct AttentionLengths {
-  std::vector<int32_t> q_len;       // [num_requests]
-  std::vector<int64_t> q_begin;     // [num_requests + 1], rows of q
-  std::vector<int64_t> kv_len;      // [num_requests]
-  std::vector<int64_t> page_begin;  // [num_requests + 1], into the page indices
-  const int32_t* pages = nullptr;
+/// Whether a query sees no key after its own position.
+inline bool IsCausal(MaskMode mask) {
+  return mask == MaskMode::kCausal || mask == MaskMode::kMultiItem;
+}
+
+/// Page size of keys that lie one after another: AttentionTables without pages.
+inline constexpr int32_t kNoPages = 0;
+
+/// Where the masks of a batch are; see AttentionMask.
+struct MaskTables {
+  const void* custom = nullptr;
+  bool is_packed = false;
+  std::vector<int64_t> custom_begin;  // [num_requests], elements or bytes
+  std::vector<int32_t> prefix_len;    // [num_requests]
+  TensorView token_pos_in_items;
+};
+
+/// A batch as its tables tell, read at Plan().
+struct AttentionTables {
+  Device device;                   // of everything that Run() reads
+  std::vector<int32_t> q_len;      // [num_requests]
+  std::vector<int64_t> q_begin;    // [num_requests + 1], rows of q
+  std::vector<int64_t> kv_len;     // [num_requests]
+  std::vector<int64_t> kv_begin;   // [num_requests + 1], into `pages`; without: slots of page 0
+  const int32_t* pages = nullptr;  // on `device`
   int64_t pages_stride = 1;
+  MaskTables mask;
 
   int64_t num_requests() const { return static_cast<int64_t>(kv_len.size()); }
   int64_t num_tokens() const { return q_begin.empty() ? 0 : q_begin.back(); }
 };
 
-/// One Run(); `lse` may be undefined.
+/// One Run(). Keys that are not in pages are one page here, of all tokens. `lse` may be undefined.
 struct AttentionTensors {
   const TensorView& q;
   const PagedKvCache& cache;
   const TensorView& out;
   const TensorView& lse;
+  const AttentionExtras& extras;
 };
 
 /// A backend's planned attention.
 class AttentionExecutor {
  public:
   virtual ~AttentionExecutor() = default;
-  virtual void Plan(const AttentionProblem& problem, const AttentionLengths& lengths,
-                    Workspace& workspace) = 0;
-  virtual void Run(const AttentionTensors& tensors) const = 0;
+  /// `tables` may go afterwards.
+  virtual void Plan(const AttentionProblem& problem, const AttentionTables& tables,
+                    Workspace& workspace, Stream stream) = 0;
+  virtual void Run(const AttentionTensors& tensors, Stream stream) const = 0;
 };
 
-using AttentionFactory = std::unique_ptr<AttentionExecutor> (*)();
+/// A candidate's entry.
+struct AttentionEntry {
+  std::unique_ptr<AttentionExecutor> (*make)();
+  /// Workspace of a plan for up to so many requests, of so many query tokens together.
+  size_t (*workspace_bytes)(const AttentionProblem& problem, int64_t max_requests,
+                            int64_t max_tokens);
+};
 
 /// Values that are never right, whoever runs it.
 void CheckAttentionProblem(const AttentionProblem& problem);
 
 /// Reads and checks the page table; throws kInvalidArgument naming the request and the value.
-void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionLengths& lengths);
+void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionTables& tables);
+
+/// The same of keys that lie one after another.
+void ReadKvIndptr(const TensorView& kv_indptr, AttentionTables& tables);
 
 /// q_len from an indptr of query rows, or one token each when `qo_indptr` is undefined.
-void ReadQueryLengths(const TensorView& qo_indptr, AttentionLengths& lengths);
+void ReadQueryLengths(const TensorView& qo_indptr, AttentionTables& tables);
+
+/// What `mode` asks for, and nothing else, must be there. Lengths have been read.
+void ReadMask(MaskMode mode, const AttentionMask& mask, AttentionTables& tables);
 
 /// The tensors of a Run() against the plan.
-void CheckAttentionTensors(const AttentionProblem& problem, const AttentionLengths& lengths,
+void CheckAttentionTensors(const AttentionProblem& problem, const AttentionTables& tables,
                            const AttentionTensors& tensors);
+
+/// The geometric slopes of Press et al., 2022 (ALiBi): 2^(-8 i / n) of n heads, a power of two;
+/// more heads take every other one of 2^(-4 i / n).
+std::vector<float> AlibiSlopes(int32_t num_qo_heads);
 
 /// Page, token and head strides of one cache tensor, in elements.
 struct PageStrides {
@@ -107,6 +137,7 @@ PageStrides StridesOf(const TensorView& tensor, KvLayout layout);
 /// Checks one of the two cache tensors: shape (negative sizes match any), dtype, dense last
 /// dimension.
 void CheckCacheTensor(std::string_view name, const TensorView& tensor, KvLayout layout, DType dtype,
-                      int64_t page_size, int64_t num_kv_heads, int64_t head_dim);
+                      int64_t page_size, int64_t num_kv_heads, int64_t head_dim,
+                      Device device = {});
 
 }  // namespace flashinfer

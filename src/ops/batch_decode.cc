@@ -1,108 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch decode: check, choose and plan; then run.
+// Batch decode: attention of one token a request over pages.
 #include "ops/batch_decode.h"
 
-#include "backends/cpu/attention.h"
 #include "core/check.h"
-#include "core/log.h"
 #include "dispatch/choose.h"
 #include "flashinfer/attention/decode.h"
+#include "ops/planned_attention.h"
 
 namespace flashinfer {
 namespace {
 
-AttentionProblem ToAttention(const BatchDecodeProblem& p) {
-  return {.dtype_q = p.dtype_q,
-          .dtype_kv = p.dtype_kv,
-          .dtype_out = p.dtype_out,
-          .num_qo_heads = p.num_qo_heads,
-          .num_kv_heads = p.num_kv_heads,
-          .head_dim_qk = p.head_dim_qk,
-          .head_dim_vo = p.head_dim_vo,
-          .page_size = p.page_size,
-          .causal = false,
-          .sm_scale = p.sm_scale,
-          .logits_soft_cap = p.logits_soft_cap,
-          .window_left = p.window_left,
-          .fixed_split_size = p.fixed_split_size};
+/// The only token is the last one: it sees every key under a causal mask.
+AttentionProblem ToDecode(AttentionProblem p) {
+  FLASHINFER_CHECK(p.mask == MaskMode::kNone || p.mask == MaskMode::kCausal,
+                   "mask: is {}, decode takes none and causal", Name(p.mask));
+  p.mask = MaskMode::kNone;
+  return p;
 }
 
 }  // namespace
 
-struct BatchDecode::Impl {
-  explicit Impl(Workspace& w) : workspace(w) {}
-  Workspace& workspace;
-  AttentionProblem problem;
-  AttentionLengths lengths;
-  AttentionFactory factory = nullptr;
-  std::unique_ptr<AttentionExecutor> executor;
+struct BatchDecode::Impl : PlannedAttention {
+  using PlannedAttention::PlannedAttention;
 };
 
-BatchDecode::BatchDecode(Workspace& workspace) : impl_(std::make_unique<Impl>(workspace)) {}
+BatchDecode::BatchDecode(Workspace& workspace)
+    : impl_(std::make_unique<Impl>("batch_decode", Choose<BatchDecodeOp>, workspace)) {}
 BatchDecode::BatchDecode(BatchDecode&&) noexcept = default;
 BatchDecode& BatchDecode::operator=(BatchDecode&&) noexcept = default;
 BatchDecode::~BatchDecode() = default;
 
-size_t BatchDecode::WorkspaceBytes(const BatchDecodeProblem& problem, int64_t max_requests) {
-  const AttentionProblem p = ToAttention(problem);
-  CheckAttentionProblem(p);
-  return cpu::AttentionWorkspaceBytes(p, max_requests);
+size_t BatchDecode::WorkspaceBytes(const AttentionProblem& problem, int64_t max_requests,
+                                   Backend backend) {
+  return PlannedAttention::WorkspaceBytes(Choose<BatchDecodeOp>, ToDecode(problem), max_requests,
+                                          max_requests, backend);
 }
 
-void BatchDecode::Plan(const BatchDecodeProblem& problem, const PageTable& pages, Backend backend,
-                       Stream) {
-  if (LogLevel() > 0) [[unlikely]] {
-    LogCall("batch_decode.plan", {{"object", ObjectText(impl_.get())},
-                                  {"problem", FieldsText("batch_decode", ToAttention(problem))},
-                                  {"indptr", pages.indptr},
-                                  {"indices", pages.indices},
-                                  {"last_page_len", pages.last_page_len}});
-  }
-  Impl& impl = *impl_;
-  const AttentionProblem p = ToAttention(problem);
-  CheckAttentionProblem(p);
-  const AttentionFactory factory = Choose<BatchDecodeOp>(p, backend);
-  AttentionLengths lengths = std::move(impl.lengths);
-  try {
-    ReadPageTable(pages, p.page_size, lengths);
-    ReadQueryLengths(TensorView(), lengths);
-    if (impl.executor == nullptr || impl.factory != factory) {
-      impl.executor = factory();
-      impl.factory = factory;
-    }
-    impl.executor->Plan(p, lengths, impl.workspace);
-  } catch (...) {
-    impl.executor.reset();  // half a plan must not run
-    throw;
-  }
-  impl.problem = p;
-  impl.lengths = std::move(lengths);
-  if (LogLevel() >= 5) [[unlikely]]
-    LogReturn("batch_decode.plan", {});
+Explanation BatchDecode::Explain(const AttentionProblem& problem) {
+  return ExplainOp<BatchDecodeOp>(ToDecode(problem), EffectiveBackend(Backend()));
+}
+
+void BatchDecode::Plan(const AttentionProblem& problem, const PageTable& pages, Backend backend,
+                       Stream stream) {
+  FLASHINFER_CHECK(problem.page_size > 0, "page_size: is {}, expected 1 or more",
+                   problem.page_size);
+  impl_->Plan(ToDecode(problem), {.pages = pages}, backend, stream);
 }
 
 void BatchDecode::Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
-                      const TensorView& lse, Stream) const {
-  if (LogLevel() > 0) [[unlikely]] {
-    LogCall("batch_decode.run", {{"object", ObjectText(impl_.get())},
-                                 {"q", q},
-                                 {"cache.k", cache.k},
-                                 {"cache.v", cache.v},
-                                 {"cache.layout", std::string(Name(cache.layout))},
-                                 {"out", out},
-                                 {"lse", lse}});
-  }
-  const Impl& impl = *impl_;
-  FLASHINFER_CHECK(impl.executor != nullptr, "Run() was called before a successful Plan()");
-  const AttentionTensors tensors{q, cache, out, lse};
-  CheckAttentionTensors(impl.problem, impl.lengths, tensors);
-  impl.executor->Run(tensors);
-  if (LogLevel() >= 5) [[unlikely]]
-    LogReturn("batch_decode.run", {{"out", out}, {"lse", lse}});
-}
-
-Explanation Explain(const BatchDecodeProblem& problem) {
-  return ExplainOp<BatchDecodeOp>(ToAttention(problem), EffectiveBackend(Backend()));
+                      const TensorView& lse, const AttentionExtras& extras, Stream stream) const {
+  impl_->Run({q, cache, out, lse, extras}, stream);
 }
 
 }  // namespace flashinfer

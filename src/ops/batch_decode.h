@@ -11,7 +11,7 @@ namespace flashinfer {
 struct BatchDecodeOp {
   static constexpr std::string_view kName = "batch_decode";
   using Problem = AttentionProblem;
-  using Entry = AttentionFactory;
+  using Entry = AttentionEntry;
   static std::span<const Candidate<Problem, Entry>> Candidates();
 };
 

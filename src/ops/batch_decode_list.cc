@@ -5,12 +5,9 @@
 
 namespace flashinfer {
 
-std::span<const Candidate<AttentionProblem, AttentionFactory>> BatchDecodeOp::Candidates() {
-  static constexpr auto kCandidates = cpu::CpuCandidates<AttentionProblem, AttentionFactory>(
-      cpu::AcceptsAttention, {cpu::MakeAttention<cpu::avx512_bf16::kAttentionKernels>,
-                              cpu::MakeAttention<cpu::avx512::kAttentionKernels>,
-                              cpu::MakeAttention<cpu::avx2::kAttentionKernels>,
-                              cpu::MakeAttention<cpu::scalar::kAttentionKernels>});
+std::span<const Candidate<AttentionProblem, AttentionEntry>> BatchDecodeOp::Candidates() {
+  static constexpr auto kCandidates = cpu::CpuCandidates<AttentionProblem, AttentionEntry>(
+      cpu::AcceptsAttention, cpu::AttentionEntries<cpu::AttentionKind::kDecode>());
   return kCandidates;
 }
 

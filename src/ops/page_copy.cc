@@ -73,7 +73,7 @@ void CheckCache(const PageCopyCall& c) {
 }
 
 /// Every token's request, position and page are there.
-void CheckSlots(const PageCopyCall& c, const AttentionLengths& lengths) {
+void CheckSlots(const PageCopyCall& c, const AttentionTables& lengths) {
   const int64_t num_pages = std::min(c.cache.k.shape(0), c.cache.v.shape(0));
   const int64_t page_size = c.page_size();
   for (int64_t i = 0; i < c.tokens.positions.shape(0); ++i) {
@@ -86,7 +86,7 @@ void CheckSlots(const PageCopyCall& c, const AttentionLengths& lengths) {
     const int32_t position = c.tokens.positions.data_as<const int32_t>()[i];
     FLASHINFER_CHECK(position >= 0 && position < kv_len,
                      "positions[{}]: is {}, request {} has kv_len {}", i, position, b, kv_len);
-    const int64_t at = lengths.page_begin[static_cast<size_t>(b)] + position / page_size;
+    const int64_t at = lengths.kv_begin[static_cast<size_t>(b)] + position / page_size;
     const int32_t page = lengths.pages[at];
     FLASHINFER_CHECK(page >= 0 && page < num_pages,
                      "indices[{}]: is {}, the cache has pages 0 to {}", at, page, num_pages - 1);
@@ -108,7 +108,7 @@ void RunPageCopy(const PageCopyCall& c) {
     CheckTensor(c.names.v, c.v).NoOverlap();
   }
   // Kept by the thread, so that repeated calls allocate nothing.
-  thread_local AttentionLengths lengths;
+  thread_local AttentionTables lengths;
   ReadPageTable(c.tokens.pages, static_cast<int32_t>(c.page_size()), lengths);
   CheckTensor("indptr", c.tokens.pages.indptr).Contiguous();
   CheckTensor("indices", c.tokens.pages.indices).Contiguous();

@@ -116,9 +116,8 @@ void CallPagePositions() {
   GetSeqLens(Ints({0, 2, 2}), Ints({3, 0}), 4, seq_lens);
 }
 
-template <class Problem>
-Problem AttentionProblem() {
-  Problem p;
+AttentionProblem SmallAttention() {
+  AttentionProblem p;
   p.dtype_q = p.dtype_kv = p.dtype_out = DType::kF32;
   p.num_qo_heads = 2;
   p.num_kv_heads = 1;
@@ -133,19 +132,56 @@ void CallDecode() {
   const Cache c;
   Workspace workspace;
   BatchDecode decode(workspace);
-  decode.Plan(AttentionProblem<BatchDecodeProblem>(), c.pages());
+  AttentionProblem p = SmallAttention();
+  p.has_sinks = true;
+  decode.Plan(p, c.pages());
   HostTensor out(DType::kF32, {2, 2, 8});
   HostTensor lse(DType::kF32, {2, 2});
-  for (int i = 0; i < 2; ++i) decode.Run(Normal(DType::kF32, {2, 2, 16}), c.cache(), out, lse);
+  const HostTensor sinks = Normal(DType::kF32, {2});
+  for (int i = 0; i < 2; ++i) {
+    decode.Run(Normal(DType::kF32, {2, 2, 16}), c.cache(), out, lse,
+               {.k_scale = 0.5f, .sinks = sinks});
+  }
 }
 
 void CallPrefill() {
   const Cache c;
   Workspace workspace;
   BatchPrefill prefill(workspace);
-  prefill.Plan(AttentionProblem<BatchPrefillProblem>(), Ints({0, 3, 4}), c.pages());
+  AttentionProblem p = SmallAttention();
+  p.mask = MaskMode::kCausal;
+  p.pos_encoding = PositionEncoding::kRopeLlama;
+  p.rope_theta = 500;
+  prefill.Plan(p, Ints({0, 3, 4}), c.pages());
   HostTensor out(DType::kF32, {4, 2, 8});
   prefill.Run(Normal(DType::kF32, {4, 2, 16}), c.cache(), out);
+}
+
+void CallRaggedPrefill() {
+  Workspace workspace;
+  BatchPrefillRagged prefill(workspace);
+  AttentionProblem p = SmallAttention();
+  p.mask = MaskMode::kCustom;
+  HostTensor custom(DType::kBool, {3 * 5});
+  custom.Fill(1);
+  custom.Set({4}, 0);
+  prefill.Plan(p, Ints({0, 3}), Ints({0, 5}), {.custom = custom});
+  HostTensor out(DType::kF32, {3, 2, 8});
+  prefill.Run(Normal(DType::kF32, {3, 2, 16}),
+              {Normal(DType::kF32, {5, 1, 16}), Normal(DType::kF32, {5, 1, 8})}, out);
+}
+
+void CallSingleAttention() {
+  Workspace workspace;
+  const HostTensor k = Normal(DType::kF32, {5, 1, 16});
+  const HostTensor v = Normal(DType::kF32, {5, 1, 8});
+  const HostTensor q = Normal(DType::kF32, {3, 2, 16});
+  HostTensor out(DType::kF32, {3, 2, 8});
+  AttentionProblem p = SmallAttention();
+  SingleDecode(p, {.q = q.view()[0], .kv = {k, v}, .out = out.view()[0]}, workspace);
+  p.mask = MaskMode::kCausal;
+  p.pos_encoding = PositionEncoding::kAlibi;
+  SinglePrefill(p, {.q = q, .kv = {k, v}, .out = out}, workspace);
 }
 
 void CallLinear() {
@@ -190,6 +226,8 @@ constexpr NamedCall kCalls[] = {
     {"merge", CallMergeState},
     {"norm", CallNorm},
     {"prefill", CallPrefill},
+    {"ragged_prefill", CallRaggedPrefill},
+    {"single_attention", CallSingleAttention},
     {"rope", CallRope},
     {"sampling", CallSampling},
     {"activation", CallActivation},

@@ -51,7 +51,7 @@ void ExpectQuiet(Call&& call) {
 }
 
 TEST(AttentionAllocations, NoneInRun) {
-  AttentionProblem p = AttentionOf(DType::kF32, DType::kF16, DType::kF32, 9, 3, 64, 64, 16);
+  const AttentionProblem p = AttentionOf(DType::kF32, DType::kF16, DType::kF32, 9, 3, 64, 64, 16);
   const AttentionCase decode_case{p, {1, 1}, {3000, 5}};
   const AttentionCase prefill_case{p, {300, 1}, {300, 2000}};
   const AttentionInputs decode_in(decode_case, 1);
@@ -61,22 +61,8 @@ TEST(AttentionAllocations, NoneInRun) {
   BatchDecode decode(workspace);
   BatchPrefill prefill(workspace);
   EXPECT_GT(num_allocations, before);  // the counter counts
-  decode.Plan({.dtype_q = p.dtype_q,
-               .dtype_kv = p.dtype_kv,
-               .dtype_out = p.dtype_out,
-               .num_qo_heads = 9,
-               .num_kv_heads = 3,
-               .head_dim_qk = 64,
-               .head_dim_vo = 64},
-              decode_in.pages());
-  prefill.Plan({.dtype_q = p.dtype_q,
-                .dtype_kv = p.dtype_kv,
-                .dtype_out = p.dtype_out,
-                .num_qo_heads = 9,
-                .num_kv_heads = 3,
-                .head_dim_qk = 64,
-                .head_dim_vo = 64},
-               prefill_in.qo_indptr_view(), prefill_in.pages());
+  decode.Plan(p, decode_in.pages());
+  prefill.Plan(p, prefill_in.qo_indptr_view(), prefill_in.pages());
   ExpectQuiet([&] { decode.Run(decode_in.q, decode_in.cache(), decode_in.out, decode_in.lse); });
   ExpectQuiet(
       [&] { prefill.Run(prefill_in.q, prefill_in.cache(), prefill_in.out, prefill_in.lse); });

@@ -16,29 +16,6 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-BatchPrefillProblem ToPublic(const AttentionProblem& p) {
-  return {.dtype_q = p.dtype_q,
-          .dtype_kv = p.dtype_kv,
-          .dtype_out = p.dtype_out,
-          .num_qo_heads = p.num_qo_heads,
-          .num_kv_heads = p.num_kv_heads,
-          .head_dim_qk = p.head_dim_qk,
-          .head_dim_vo = p.head_dim_vo,
-          .page_size = p.page_size,
-          .causal = p.causal,
-          .sm_scale = p.sm_scale,
-          .logits_soft_cap = p.logits_soft_cap,
-          .window_left = p.window_left,
-          .fixed_split_size = p.fixed_split_size};
-}
-
-void Prefill(const AttentionCase& c, const AttentionInputs& in, Workspace& workspace,
-             std::string_view backend = "auto") {
-  BatchPrefill prefill(workspace);
-  prefill.Plan(ToPublic(c.problem), in.qo_indptr_view(), in.pages(), Backend(backend));
-  prefill.Run(in.q, in.cache(), in.out, in.lse);
-}
-
 class BatchPrefillCaseTest : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(BatchPrefillCaseTest, EveryCandidateMatchesTheOracle) {
@@ -49,18 +26,20 @@ TEST_P(BatchPrefillCaseTest, EveryCandidateMatchesTheOracle) {
     SCOPED_TRACE(CaseText(candidate, c));
     const AttentionInputs in(c, 31);
     if (expected.lse.empty()) expected = AttentionOracle(c, in);
-    Prefill(c, in, workspace, candidate);
+    RunPrefill(c, in, workspace, candidate);
     ExpectMatches(c, in, expected);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, BatchPrefillCaseTest, ::testing::ValuesIn(PrefillCases()));
+INSTANTIATE_TEST_SUITE_P(Features, BatchPrefillCaseTest,
+                         ::testing::ValuesIn(PrefillFeatureCases()));
 
 TEST(BatchPrefill, RowsWithoutKeysAreZeroAndMinusInfinity) {
   // 4 queries, 2 keys, causal: rows 0 and 1 see nothing, row 2 sees v = 1, row 3 sees 1 and 3.
   for (DType dtype : {DType::kBF16, DType::kF16}) {
     AttentionProblem p = AttentionOf(dtype, dtype, dtype, 1, 1, 128, 128, 16);
-    p.causal = true;
+    p.mask = MaskMode::kCausal;
     const AttentionCase c{p, {4}, {2}};
     AttentionInputs in(c, 32);
     for (int64_t d = 0; d < 128; ++d) {
@@ -70,7 +49,7 @@ TEST(BatchPrefill, RowsWithoutKeysAreZeroAndMinusInfinity) {
       in.SetValue(0, 1, 0, d, 3);
     }
     Workspace workspace;
-    Prefill(c, in, workspace);
+    RunPrefill(c, in, workspace);
     const double out[] = {0, 0, 1, 2};
     const double lse[] = {-kInf, -kInf, 0, 1};
     for (int64_t row = 0; row < 4; ++row) {
@@ -82,13 +61,13 @@ TEST(BatchPrefill, RowsWithoutKeysAreZeroAndMinusInfinity) {
 
 TEST(BatchPrefill, ValuesThatARowMayNotSeeMayBeNaN) {
   AttentionProblem p = AttentionOf(DType::kF32, DType::kF32, DType::kF32, 2, 1, 64, 64, 16);
-  p.causal = true;
+  p.mask = MaskMode::kCausal;
   const AttentionCase c{p, {80}, {80}};
   AttentionInputs in(c, 33);
   const AttentionResult expected = AttentionOracle(c, in);
   for (int64_t d = 0; d < 64; ++d) in.SetValue(0, 79, 0, d, std::nan(""));
   Workspace workspace;
-  Prefill(c, in, workspace);
+  RunPrefill(c, in, workspace);
   for (int64_t row = 0; row < 79; ++row) {
     for (int64_t d = 0; d < 64; ++d) {
       const size_t at = static_cast<size_t>((row * 2 + 1) * 64 + d);
@@ -100,13 +79,13 @@ TEST(BatchPrefill, ValuesThatARowMayNotSeeMayBeNaN) {
 TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
   // Prefilled at once or in chunks: the same bits, whichever rows share a tile.
   AttentionProblem p = AttentionOf(DType::kBF16, DType::kBF16, DType::kF32, 6, 2, 64, 64, 16);
-  p.causal = true;
+  p.mask = MaskMode::kCausal;
   p.fixed_split_size = 64;
   const AttentionCase whole{p, {300}, {300}};
   for (const std::string& candidate : AcceptingCandidates<BatchPrefillOp>(p)) {
     AttentionInputs in(whole, 35);
     Workspace workspace;
-    Prefill(whole, in, workspace, candidate);
+    RunPrefill(whole, in, workspace, candidate);
     const std::vector<double> at_once = in.out.Values();
     const std::vector<double> lse_at_once = in.lse.Values();
     for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 128}, {128, 299}, {299, 300}}) {
@@ -117,7 +96,7 @@ TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
       const auto view = [](const std::vector<int32_t>& x) {
         return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
       };
-      prefill.Plan(ToPublic(p), view(qo_indptr), {view(indptr), view(in.indices), view(last)},
+      prefill.Plan(p, view(qo_indptr), {view(indptr), view(in.indices), view(last)}, {},
                    Backend(candidate));
       prefill.Run(in.q.view().Slice(begin, end), in.cache(), in.out.view().Slice(begin, end),
                   in.lse.view().Slice(begin, end));
@@ -129,7 +108,7 @@ TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
 
 TEST(BatchPrefill, ChunksGiveWhatOnePassGives) {
   AttentionProblem p = AttentionOf(DType::kF32, DType::kF16, DType::kF32, 6, 2, 64, 64, 16);
-  p.causal = true;
+  p.mask = MaskMode::kCausal;
   const AttentionCase whole{p, {300}, {300}};
   const AttentionInputs in(whole, 34);
   const AttentionResult expected = AttentionOracle(whole, in);
@@ -142,7 +121,7 @@ TEST(BatchPrefill, ChunksGiveWhatOnePassGives) {
     const auto view = [](const std::vector<int32_t>& x) {
       return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
     };
-    prefill.Plan(ToPublic(p), view(qo_indptr), {view(indptr), view(in.indices), view(last)});
+    prefill.Plan(p, view(qo_indptr), {view(indptr), view(in.indices), view(last)});
     prefill.Run(in.q.view().Slice(begin, end), in.cache(), in.out.view().Slice(begin, end),
                 in.lse.view().Slice(begin, end));
   }

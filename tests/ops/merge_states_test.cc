@@ -185,16 +185,7 @@ TEST(MergeStates, PartsOfAnAttentionGiveTheWhole) {
       const int32_t begin = ends[static_cast<size_t>(i)];
       const std::vector<int32_t> indptr{0, ends[static_cast<size_t>(i) + 1] - begin};
       BatchPrefill prefill(workspace);
-      prefill.Plan({.dtype_q = p.dtype_q,
-                    .dtype_kv = p.dtype_kv,
-                    .dtype_out = p.dtype_out,
-                    .num_qo_heads = 4,
-                    .num_kv_heads = 2,
-                    .head_dim_qk = 64,
-                    .head_dim_vo = 64,
-                    .page_size = 1,
-                    .causal = false},
-                   in.qo_indptr_view(),
+      prefill.Plan(p, in.qo_indptr_view(),
                    {{indptr.data(), DType::kI32, {2}},
                     {in.indices.data() + begin, DType::kI32, {indptr[1]}},
                     in.pages().last_page_len});

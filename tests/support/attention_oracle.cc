@@ -1,159 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention oracle and its inputs.
+// The attention oracle.
 #include "support/attention_oracle.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <numbers>
 
 namespace flashinfer::test {
 namespace {
 
-std::vector<int32_t> Indptr(const std::vector<int32_t>& lengths) {
-  std::vector<int32_t> indptr{0};
-  for (int32_t n : lengths) indptr.push_back(indptr.back() + n);
-  return indptr;
+double PerHead(const HostTensor& values, int64_t head) {
+  return values.view().num_elements() == 0 ? 1 : values.At({head});
 }
 
-std::vector<int32_t> PageCounts(const AttentionCase& c) {
-  std::vector<int32_t> counts;
-  for (int32_t n : c.kv_len) {
-    counts.push_back((n + c.problem.page_size - 1) / c.problem.page_size);
+/// The slopes of Press et al., 2022.
+double AlibiSlope(int64_t num_heads, int64_t head) {
+  int64_t n = 1;
+  while (2 * n <= num_heads) n *= 2;
+  if (head < n) return std::pow(2.0, -8.0 * static_cast<double>(head + 1) / double(n));
+  return std::pow(2.0, -4.0 * static_cast<double>(2 * (head - n) + 1) / double(n));
+}
+
+/// Rotates pairs (k, k + D / 2) of a head at a position.
+void Rotate(const AttentionProblem& p, int64_t position, double* x) {
+  const int64_t half = p.head_dim_qk / 2;
+  for (int64_t k = 0; k < half; ++k) {
+    const double frequency =
+        std::pow(1.0 / p.rope_theta, 2.0 * static_cast<double>(k) / p.head_dim_qk) / p.rope_scale;
+    const double angle = static_cast<double>(position) * frequency;
+    const double a = x[k];
+    const double b = x[k + half];
+    x[k] = a * std::cos(angle) - b * std::sin(angle);
+    x[k + half] = b * std::cos(angle) + a * std::sin(angle);
   }
-  return counts;
 }
 
-HostTensor Pool(const AttentionCase& c, int64_t num_pages, int64_t dim) {
-  const AttentionProblem& p = c.problem;
-  const bool nhd = c.layout == KvLayout::kNHD;
-  const Dims shape{num_pages, nhd ? p.page_size : p.num_kv_heads,
-                   nhd ? p.num_kv_heads : p.page_size, dim};
-  if (!c.is_interleaved) return {p.dtype_kv, shape};
-  const int64_t inner = dim + 8;
-  return {p.dtype_kv, shape, {2 * shape[1] * shape[2] * inner, shape[2] * inner, inner, 1}, 8};
-}
+/// One request: its keys and values as numbers, and the formulas of AttentionProblem.
+class Request {
+ public:
+  Request(const AttentionCase& c, const AttentionInputs& in, size_t index)
+      : p_(c.problem),
+        c_(c),
+        in_(in),
+        b_(static_cast<int64_t>(index)),
+        m_(c.q_len[index]),
+        n_(c.kv_len[index]),
+        first_row_(in.qo_indptr[index]),
+        scale_(p_.sm_scale != 0 ? p_.sm_scale : 1 / std::sqrt(p_.head_dim_qk)) {
+    for (size_t r = 0; r < index; ++r) mask_begin_ += int64_t{c.q_len[r]} * c.kv_len[r];
+    for (int64_t g = 0; g < p_.num_kv_heads; ++g) {
+      for (int64_t j = 0; j < n_; ++j) {
+        for (int64_t d = 0; d < p_.head_dim_qk; ++d) {
+          k_.push_back(in.Key(b_, j, g, d) * in.k_scale * PerHead(in.k_scales, g));
+        }
+        if (Rotates()) Rotate(p_, j, &k_[k_.size() - static_cast<size_t>(p_.head_dim_qk)]);
+        for (int64_t d = 0; d < p_.head_dim_vo; ++d) {
+          v_.push_back(in.Value(b_, j, g, d) * in.v_scale * PerHead(in.v_scales, g));
+        }
+      }
+    }
+  }
 
-TensorView View(const std::vector<int32_t>& values) {
-  return {values.data(), DType::kI32, {static_cast<int64_t>(values.size())}};
-}
+  void AppendTo(AttentionResult& result) const {
+    for (int64_t i = 0; i < m_; ++i) {
+      for (int64_t h = 0; h < p_.num_qo_heads; ++h) Row(i, h, result);
+    }
+  }
 
-int64_t NumPages(const AttentionCase& c) {
-  const std::vector<int32_t> counts = PageCounts(c);
-  return 3 * std::accumulate(counts.begin(), counts.end(), int64_t{0}) + 2;
-}
+ private:
+  bool Rotates() const { return p_.pos_encoding == PositionEncoding::kRopeLlama; }
+
+  bool Sees(int64_t i, int64_t h, int64_t j) const {
+    const int64_t position = n_ - m_ + i;
+    if (p_.window_left >= 0 && j < position - p_.window_left) return false;
+    if (IsCausal(p_.mask) && j > position) return false;
+    if (p_.mask == MaskMode::kCustom && in_.custom.At({mask_begin_ + i * n_ + j}) == 0) {
+      return false;
+    }
+    if (p_.mask == MaskMode::kMultiItem) {
+      const int64_t prefix = in_.prefix_len[static_cast<size_t>(b_)];
+      if (position >= prefix && j >= prefix &&
+          position >= j + static_cast<int64_t>(in_.token_pos.At({b_, position - prefix}))) {
+        return false;
+      }
+    }
+    return !p_.has_bias || Bias(i, h, j) != -std::numeric_limits<double>::infinity();
+  }
+
+  double Bias(int64_t i, int64_t h, int64_t j) const {
+    return in_.bias.At({c_.shares_bias ? 0 : h, first_row_ + i, j});
+  }
+
+  double Score(const std::vector<double>& q, int64_t i, int64_t h, int64_t j) const {
+    const double* k = &k_[static_cast<size_t>((h / p_.group_size() * n_ + j) * p_.head_dim_qk)];
+    double score = 0;
+    for (size_t d = 0; d < q.size(); ++d) score += q[d] * k[d];
+    score *= scale_;
+    if (p_.pos_encoding == PositionEncoding::kAlibi) {
+      const double slope = c_.gives_slopes ? in_.slopes.At({h}) : AlibiSlope(p_.num_qo_heads, h);
+      score += slope * static_cast<double>(j - i);
+    }
+    if (p_.logits_soft_cap > 0) {
+      score = p_.logits_soft_cap * std::tanh(score / p_.logits_soft_cap);
+    }
+    return p_.has_bias ? score + Bias(i, h, j) : score;
+  }
+
+  void Row(int64_t i, int64_t h, AttentionResult& result) const {
+    std::vector<double> q(static_cast<size_t>(p_.head_dim_qk));
+    for (size_t d = 0; d < q.size(); ++d) {
+      q[d] = in_.q.At({first_row_ + i, h, static_cast<int64_t>(d)}) * in_.q_scale *
+             PerHead(in_.q_scales, h);
+    }
+    if (Rotates()) Rotate(p_, n_ - m_ + i, q.data());
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    std::vector<double> scores(static_cast<size_t>(n_), -kInf);
+    double max = -kInf;
+    for (int64_t j = 0; j < n_; ++j) {
+      if (!Sees(i, h, j)) continue;
+      scores[static_cast<size_t>(j)] = Score(q, i, h, j);
+      max = std::max(max, scores[static_cast<size_t>(j)]);
+    }
+    std::vector<double> o(static_cast<size_t>(p_.head_dim_vo), 0.0);
+    const bool is_empty = max == -kInf;
+    const double sink = p_.has_sinks && !is_empty ? in_.sinks.At({h}) : -kInf;
+    max = std::max(max, sink);
+    double sum = is_empty ? 0 : std::exp(sink - max);
+    for (int64_t j = 0; j < n_; ++j) {
+      if (scores[static_cast<size_t>(j)] == -kInf) continue;
+      const double weight = std::exp(scores[static_cast<size_t>(j)] - max);
+      sum += weight;
+      const double* v = &v_[static_cast<size_t>((h / p_.group_size() * n_ + j) * p_.head_dim_vo)];
+      for (size_t d = 0; d < o.size(); ++d) o[d] += weight * v[d];
+    }
+    for (double x : o) result.out.push_back(is_empty ? 0 : x / sum);
+    result.lse.push_back(is_empty ? -kInf : (max + std::log(sum)) / std::numbers::ln2);
+  }
+
+  const AttentionProblem& p_;
+  const AttentionCase& c_;
+  const AttentionInputs& in_;
+  int64_t b_, m_, n_;
+  int64_t first_row_;
+  int64_t mask_begin_ = 0;
+  double scale_;
+  std::vector<double> k_;  // [num_kv_heads, kv_len, head_dim_qk]
+  std::vector<double> v_;  // [num_kv_heads, kv_len, head_dim_vo]
+};
 
 }  // namespace
 
-AttentionInputs::AttentionInputs(const AttentionCase& c, uint64_t seed)
-    : q(c.problem.dtype_q, {Indptr(c.q_len).back(), c.problem.num_qo_heads, c.problem.head_dim_qk}),
-      out(c.problem.dtype_out,
-          {Indptr(c.q_len).back(), c.problem.num_qo_heads, c.problem.head_dim_vo}),
-      lse(DType::kF32, {Indptr(c.q_len).back(), c.problem.num_qo_heads}),
-      k_pool(Pool(c, NumPages(c), c.problem.head_dim_qk)),
-      v_pool(Pool(c, NumPages(c), c.problem.head_dim_vo)),
-      qo_indptr(Indptr(c.q_len)),
-      indptr(Indptr(PageCounts(c))),
-      layout_(c.layout),
-      page_size_(c.problem.page_size) {
-  std::mt19937_64 rng(seed);
-  q.FillNormal(rng);
-  std::vector<int32_t> pool(static_cast<size_t>(NumPages(c)));
-  std::iota(pool.begin(), pool.end(), 0);
-  std::shuffle(pool.begin(), pool.end(), rng);
-  indices.assign(pool.begin(), pool.begin() + indptr.back());
-  std::normal_distribution<double> normal;
-  for (size_t b = 0; b < c.kv_len.size(); ++b) {
-    const int32_t n = c.kv_len[b];
-    last_page_len.push_back(n == 0 ? 0 : (n - 1) % page_size_ + 1);
-    for (int64_t t = 0; t < n; ++t) {
-      for (int64_t g = 0; g < c.problem.num_kv_heads; ++g) {
-        for (int64_t d = 0; d < c.problem.head_dim_qk; ++d) {
-          SetKey(static_cast<int64_t>(b), t, g, d, normal(rng));
-        }
-        for (int64_t d = 0; d < c.problem.head_dim_vo; ++d) {
-          SetValue(static_cast<int64_t>(b), t, g, d, normal(rng));
-        }
-      }
-    }
-  }
-}
-
-PagedKvCache AttentionInputs::cache() const { return {k_pool.view(), v_pool.view(), layout_}; }
-PageTable AttentionInputs::pages() const {
-  return {View(indptr), View(indices), View(last_page_len)};
-}
-TensorView AttentionInputs::qo_indptr_view() const { return View(qo_indptr); }
-
-std::vector<int64_t> AttentionInputs::IndexOf(int64_t b, int64_t token, int64_t g,
-                                              int64_t d) const {
-  const int64_t page =
-      indices[static_cast<size_t>(indptr[static_cast<size_t>(b)] + token / page_size_)];
-  const int64_t slot = token % page_size_;
-  if (layout_ == KvLayout::kNHD) return {page, slot, g, d};
-  return {page, g, slot, d};
-}
-
-double AttentionInputs::Key(int64_t b, int64_t token, int64_t g, int64_t d) const {
-  const std::vector<int64_t> i = IndexOf(b, token, g, d);
-  return k_pool.At({i[0], i[1], i[2], i[3]});
-}
-double AttentionInputs::Value(int64_t b, int64_t token, int64_t g, int64_t d) const {
-  const std::vector<int64_t> i = IndexOf(b, token, g, d);
-  return v_pool.At({i[0], i[1], i[2], i[3]});
-}
-void AttentionInputs::SetKey(int64_t b, int64_t token, int64_t g, int64_t d, double value) {
-  const std::vector<int64_t> i = IndexOf(b, token, g, d);
-  k_pool.Set({i[0], i[1], i[2], i[3]}, value);
-}
-void AttentionInputs::SetValue(int64_t b, int64_t token, int64_t g, int64_t d, double value) {
-  const std::vector<int64_t> i = IndexOf(b, token, g, d);
-  v_pool.Set({i[0], i[1], i[2], i[3]}, value);
-}
-
 AttentionResult AttentionOracle(const AttentionCase& c, const AttentionInputs& in) {
-  const AttentionProblem& p = c.problem;
-  const double scale = p.sm_scale != 0 ? p.sm_scale : 1 / std::sqrt(p.head_dim_qk);
   AttentionResult result;
-  for (size_t request = 0; request < c.q_len.size(); ++request) {
-    const int64_t b = static_cast<int64_t>(request);
-    const int64_t m = c.q_len[request];
-    const int64_t n = c.kv_len[request];
-    for (int64_t i = 0; i < m; ++i) {
-      const int64_t row = in.qo_indptr[request] + i;
-      for (int64_t h = 0; h < p.num_qo_heads; ++h) {
-        const int64_t g = h / p.group_size();
-        const int64_t visible = p.causal ? std::clamp<int64_t>(n - m + i + 1, 0, n) : n;
-        const int64_t first =
-            p.window_left < 0 ? 0 : std::clamp<int64_t>(n - m + i - p.window_left, 0, visible);
-        std::vector<double> s(static_cast<size_t>(visible));
-        double max = -std::numeric_limits<double>::infinity();
-        for (int64_t j = first; j < visible; ++j) {
-          double dot = 0;
-          for (int64_t d = 0; d < p.head_dim_qk; ++d)
-            dot += in.q.At({row, h, d}) * in.Key(b, j, g, d);
-          double score = dot * scale;
-          if (p.logits_soft_cap > 0) {
-            score = p.logits_soft_cap * std::tanh(score / p.logits_soft_cap);
-          }
-          s[static_cast<size_t>(j)] = score;
-          max = std::max(max, score);
-        }
-        std::vector<double> o(static_cast<size_t>(p.head_dim_vo), 0.0);
-        double sum = 0;
-        for (int64_t j = first; j < visible; ++j) {
-          const double weight = std::exp(s[static_cast<size_t>(j)] - max);
-          sum += weight;
-          for (int64_t d = 0; d < p.head_dim_vo; ++d) {
-            o[static_cast<size_t>(d)] += weight * in.Value(b, j, g, d);
-          }
-        }
-        for (double& x : o) x = visible == first ? 0 : x / sum;
-        result.out.insert(result.out.end(), o.begin(), o.end());
-        result.lse.push_back(visible == first ? max : (max + std::log(sum)) / std::log(2.0));
-      }
-    }
-  }
+  for (size_t b = 0; b < c.q_len.size(); ++b) Request(c, in, b).AppendTo(result);
   return result;
 }
 

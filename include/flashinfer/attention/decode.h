@@ -6,31 +6,13 @@
 #include <memory>
 
 #include "flashinfer/attention/kv_cache.h"
+#include "flashinfer/attention/problem.h"
 #include "flashinfer/backend.h"
 #include "flashinfer/export.h"
 #include "flashinfer/stream.h"
 #include "flashinfer/tensor.h"
 
 namespace flashinfer {
-
-/// What stays the same from Plan() to Plan(): the model's attention.
-struct BatchDecodeProblem {
-  DType dtype_q = DType::kBF16;   ///< f32, f16, bf16
-  DType dtype_kv = DType::kBF16;  ///< f32, f16, bf16
-  DType dtype_out = DType::kBF16;
-  int32_t num_qo_heads = 32;  ///< a multiple of num_kv_heads
-  int32_t num_kv_heads = 8;
-  int32_t head_dim_qk = 128;  ///< a multiple of 8, up to 512
-  int32_t head_dim_vo = 128;
-  int32_t page_size = 16;
-  float sm_scale = 0;         ///< 0: 1 / sqrt(head_dim_qk)
-  float logits_soft_cap = 0;  ///< c > 0: scores become c · tanh(score / c)
-  /// Keys left of its own position that a query sees, itself always; -1: all.
-  int32_t window_left = -1;
-  /// Batch-invariant mode: keys are split every so many, a multiple of 64, whatever else is in the
-  /// batch, so that a request's result does not depend on it. 0: split as balance wants.
-  int32_t fixed_split_size = 0;
-};
 
 /// Attention of one new token per request over a paged KV cache.
 ///
@@ -39,23 +21,27 @@ struct BatchDecodeProblem {
 /// independent.
 class FLASHINFER_API BatchDecode {
  public:
-  /// Takes scratch memory from `workspace`, which must outlive this object.
+  /// Takes scratch memory from `workspace`, which must outlive this object; runs on its device.
   explicit BatchDecode(Workspace& workspace);
   BatchDecode(BatchDecode&&) noexcept;
   BatchDecode& operator=(BatchDecode&&) noexcept;
   ~BatchDecode();
 
   /// Bytes of workspace that Plan() takes for up to `max_requests` requests of any length.
-  static size_t WorkspaceBytes(const BatchDecodeProblem& problem, int64_t max_requests);
+  static size_t WorkspaceBytes(const AttentionProblem& problem, int64_t max_requests,
+                               Backend backend = Backend());
+
+  /// What each backend says to the problem.
+  static Explanation Explain(const AttentionProblem& problem);
 
   /// Fixes the batch for the Run() calls that follow. The page table is read here and may go, but
-  /// for `indices`, which Run() reads. Throws kInvalidArgument when a shape or length is wrong and
-  /// kUnsupported, with every backend's reason, when none takes the problem.
-  void Plan(const BatchDecodeProblem& problem, const PageTable& pages, Backend backend = Backend(),
+  /// for `indices`, which Run() reads. MaskMode::kCausal is the same as kNone here; the others are
+  /// for prefill. Throws kInvalidArgument when a shape or length is wrong and kUnsupported, with
+  /// every backend's reason, when none takes the problem.
+  void Plan(const AttentionProblem& problem, const PageTable& pages, Backend backend = Backend(),
             Stream stream = {});
 
-  /// out = softmax(q·kᵀ · sm_scale) · v for every request; a request with kv_len 0 gives 0 and
-  /// lse -inf.
+  /// A request with kv_len 0 gives 0 and lse -inf.
   ///
   ///   q    [num_requests, num_qo_heads, head_dim_qk]
   ///   out  [num_requests, num_qo_heads, head_dim_vo]
@@ -63,14 +49,19 @@ class FLASHINFER_API BatchDecode {
   ///
   /// Tensors must match the plan; a mismatch throws kInvalidArgument before anything is written.
   void Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
-           const TensorView& lse = TensorView(), Stream stream = {}) const;
+           const TensorView& lse = TensorView(), const AttentionExtras& extras = {},
+           Stream stream = {}) const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-/// What each backend says to the problem.
-FLASHINFER_API Explanation Explain(const BatchDecodeProblem& problem);
+/// Attention of one token, q [num_qo_heads, head_dim_qk] to out [num_qo_heads, head_dim_vo] and lse
+/// [num_qo_heads], over keys that lie one after another. As SinglePrefill() of prefill.h, but for
+/// these ranks and that there is no mask.
+FLASHINFER_API void SingleDecode(const AttentionProblem& problem,
+                                 const SingleAttentionTensors& tensors, Workspace& workspace,
+                                 Backend backend = Backend(), Stream stream = {});
 
 }  // namespace flashinfer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The paged KV cache as attention and page operators see it.
+// Keys and values as attention and page operators see them: in pages, or one after another.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,16 @@ struct PageTable {
   TensorView indptr;
   TensorView indices;
   TensorView last_page_len;
+};
+
+/// Keys and values of requests one after another; any strides but for a dense last dimension.
+///
+///   k  [num_keys, num_kv_heads, head_dim_qk], or HND: [num_kv_heads, num_keys, head_dim_qk]
+///   v  [num_keys, num_kv_heads, head_dim_vo], or likewise
+struct RaggedKv {
+  TensorView k;
+  TensorView v;
+  KvLayout layout = KvLayout::kNHD;
 };
 
 }  // namespace flashinfer

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "backends/cpu/attention_tasks.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/thread_pool.h"
 #include "core/check.h"
@@ -39,6 +40,11 @@ AttentionScratch TakeScratch(const AttentionProblem& p, ScratchCursor& cursor) {
   s.alpha = cursor.Take<float>(kAttentionRowsTile);
   s.state = TakeState(p, cursor);
   if (p.fixed_split_size > 0) s.folded = TakeState(p, cursor);
+  if (p.pos_encoding == PositionEncoding::kRopeLlama) {
+    s.cos = cursor.Take<float>(kAttentionKvTile * PaddedDim(p.head_dim_qk / 2));
+    s.sin = cursor.Take<float>(kAttentionKvTile * PaddedDim(p.head_dim_qk / 2));
+    s.rotated = cursor.Take<float>(kAttentionKvTile * PaddedDim(p.head_dim_qk));
+  }
   return s;
 }
 
@@ -56,11 +62,11 @@ size_t PartialBytes(const AttentionProblem& p) {
 
 /// KV heads that a piece takes together: as many as fit a tile of rows, so long as every lane has
 /// work. Only for one token per request, whose rows see the same keys.
-int32_t HeadsPerPiece(const AttentionProblem& p, const AttentionLengths& lengths, int num_lanes) {
+int32_t HeadsPerPiece(const AttentionProblem& p, const AttentionTables& tables, int num_lanes) {
   int64_t num_chunks = 0;
-  for (size_t b = 0; b < lengths.kv_len.size(); ++b) {
-    if (lengths.q_len[b] != 1) return 1;
-    num_chunks += lengths.kv_len[b] / kKeysPerLane + 1;
+  for (size_t b = 0; b < tables.kv_len.size(); ++b) {
+    if (tables.q_len[b] != 1) return 1;
+    num_chunks += tables.kv_len[b] / kKeysPerLane + 1;
   }
   if (p.group_size() > kMaxRowsInPlace) return 1;
   int32_t best = 1;
@@ -73,10 +79,11 @@ int32_t HeadsPerPiece(const AttentionProblem& p, const AttentionLengths& lengths
 
 class CpuAttention final : public AttentionExecutor {
  public:
-  explicit CpuAttention(const AttentionKernels& kernels) : kernels_(kernels) {}
+  CpuAttention(const AttentionKernels& kernels, AttentionKind kind)
+      : kernels_(kernels), kind_(kind) {}
 
-  void Plan(const AttentionProblem& problem, const AttentionLengths& lengths,
-            Workspace& workspace) override {
+  void Plan(const AttentionProblem& problem, const AttentionTables& tables, Workspace& workspace,
+            Stream) override {
     problem_ = problem;
     if (problem.sm_scale == 0) {
       problem_.sm_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim_qk));
@@ -87,22 +94,23 @@ class CpuAttention final : public AttentionExecutor {
     const size_t room = workspace.max_bytes() - std::min(workspace.max_bytes(), lanes_bytes);
     const int64_t max_partials =
         std::min(MaxPartials(num_lanes_), static_cast<int64_t>(room / PartialBytes(problem)));
-    heads_per_piece_ = HeadsPerPiece(problem, lengths, num_lanes_);
-    PlanAttention({lengths.q_len, lengths.kv_len, problem.num_kv_heads / heads_per_piece_,
-                   problem.group_size() * heads_per_piece_, problem.causal, problem.window_left},
-                  {.rows_tile = kAttentionRowsTile,
-                   .kv_tile = kAttentionKvTile,
-                   .num_lanes = num_lanes_,
-                   .fixed_kv_chunk = problem.fixed_split_size,
-                   .max_partials = max_partials},
-                  plan_);
+    heads_per_piece_ = HeadsPerPiece(problem, tables, num_lanes_);
+    PlanAttention(
+        {tables.q_len, tables.kv_len, problem.num_kv_heads / heads_per_piece_,
+         problem.group_size() * heads_per_piece_, IsCausal(problem.mask), problem.window_left},
+        {.rows_tile = kAttentionRowsTile,
+         .kv_tile = kAttentionKvTile,
+         .num_lanes = num_lanes_,
+         .fixed_kv_chunk = problem.fixed_split_size,
+         .max_partials = max_partials},
+        plan_);
     bytes_ = lanes_bytes + static_cast<size_t>(plan_.num_partials) * PartialBytes(problem);
     workspace.Reserve(bytes_);
     workspace_ = &workspace;
-    CopyLengths(lengths);
+    tasks_.Plan(problem_, tables, kind_, heads_per_piece_);
   }
 
-  void Run(const AttentionTensors& tensors) const override {
+  void Run(const AttentionTensors& tensors, Stream) const override {
     // Another plan may have made the workspace grow: it is asked each time where it is.
     char* const block = static_cast<char*>(workspace_->Reserve(bytes_));
     const auto num_pieces = static_cast<int64_t>(plan_.work.size());
@@ -126,7 +134,7 @@ class CpuAttention final : public AttentionExecutor {
     ParallelFor(num_merges, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const AttentionMerge& m = plan_.merges[static_cast<size_t>(i)];
-        AttentionTask task = TaskOf(tensors, m.request, m.kv_head);
+        AttentionTask task = tasks_.TaskOf(tensors, m.request, m.kv_head);
         task.row_begin = m.row_begin;
         task.row_end = m.row_end;
         kernels_.merge(task, PartialAt(block, m.first_partial),
@@ -139,7 +147,7 @@ class CpuAttention final : public AttentionExecutor {
  private:
   void RunPiece(const AttentionTensors& tensors, const AttentionWork& w, char* block,
                 int lane) const {
-    AttentionTask task = TaskOf(tensors, w.request, w.kv_head);
+    AttentionTask task = tasks_.TaskOf(tensors, w.request, w.kv_head);
     ScratchCursor cursor(block + static_cast<size_t>(lane) * LaneBytes(problem_));
     task.scratch = TakeScratch(problem_, cursor);
     task.row_begin = w.row_begin;
@@ -160,89 +168,44 @@ class CpuAttention final : public AttentionExecutor {
     return TakeState(problem_, cursor);
   }
 
-  /// What Run() needs of the lengths: they belong to the caller and move after Plan().
-  void CopyLengths(const AttentionLengths& lengths) {
-    requests_.resize(lengths.kv_len.size());
-    for (size_t b = 0; b < requests_.size(); ++b) {
-      requests_[b] = {lengths.q_begin[b], lengths.page_begin[b],
-                      lengths.kv_len[b] - lengths.q_len[b]};
-    }
-    pages_ = lengths.pages;
-    pages_stride_ = lengths.pages_stride;
-  }
-
-  /// `part`: which heads_per_piece_ of the KV heads.
-  AttentionTask TaskOf(const AttentionTensors& t, int32_t request, int32_t part) const {
-    const Request& r = requests_[static_cast<size_t>(request)];
-    const int64_t kv_head = int64_t{part} * heads_per_piece_;
-    const int64_t head = kv_head * problem_.group_size();
-    AttentionTask task{};
-    task.num_kv_heads = heads_per_piece_;
-    task.num_qo_heads = heads_per_piece_ * problem_.group_size();
-    task.problem = &problem_;
-    task.q = At(t.q, r.q_begin * t.q.stride(0) + head * t.q.stride(1));
-    task.out = const_cast<char*>(At(t.out, r.q_begin * t.out.stride(0) + head * t.out.stride(1)));
-    if (t.lse.defined()) {
-      task.lse = t.lse.data_as<float>() + r.q_begin * t.lse.stride(0) + head * t.lse.stride(1);
-      task.lse_stride_token = t.lse.stride(0);
-      task.lse_stride_head = t.lse.stride(1);
-    }
-    task.q_stride_token = t.q.stride(0);
-    task.q_stride_head = t.q.stride(1);
-    task.out_stride_token = t.out.stride(0);
-    task.out_stride_head = t.out.stride(1);
-    task.k_strides = StridesOf(t.cache.k, t.cache.layout);
-    task.v_strides = StridesOf(t.cache.v, t.cache.layout);
-    task.k = At(t.cache.k, kv_head * task.k_strides.head);
-    task.v = At(t.cache.v, kv_head * task.v_strides.head);
-    task.pages = pages_ + r.page_begin * pages_stride_;
-    task.pages_stride = pages_stride_;
-    task.position = r.position;
-    return task;
-  }
-
-  static const char* At(const TensorView& tensor, int64_t offset) {
-    return tensor.data_as<const char>() + offset * SizeBytes(tensor.dtype());
-  }
-
-  struct Request {
-    int64_t q_begin;
-    int64_t page_begin;
-    int64_t position;
-  };
-
   const AttentionKernels& kernels_;
+  AttentionKind kind_;
   AttentionProblem problem_;
   AttentionPlan plan_;
-  std::vector<Request> requests_;
-  const int32_t* pages_ = nullptr;
-  int64_t pages_stride_ = 1;
+  AttentionTasks tasks_;
   int num_lanes_ = 1;
   int32_t heads_per_piece_ = 1;
   Workspace* workspace_ = nullptr;
   size_t bytes_ = 0;
 };
 
-bool IsFloat(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
+bool IsFloat(DType t) {
+  return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16 || t == DType::kE4M3 ||
+         t == DType::kE5M2;
+}
 
 }  // namespace
 
-bool AcceptsAttention(const AttentionProblem& problem, std::string* why) {
-  if (!IsFloat(problem.dtype_q)) return Refuse(why, "dtype_q must be f32, f16 or bf16");
-  if (!IsFloat(problem.dtype_kv)) return Refuse(why, "dtype_kv must be f32, f16 or bf16");
-  if (!IsFloat(problem.dtype_out)) return Refuse(why, "dtype_out must be f32, f16 or bf16");
+bool AcceptsAttention(const AttentionProblem& p, std::string* why) {
+  if (p.arch != 0) return Refuse(why, "tensors are on a CUDA device");
+  if (!IsFloat(p.dtype_q)) return Refuse(why, "dtype_q must be f32, f16, bf16, e4m3 or e5m2");
+  if (!IsFloat(p.dtype_kv) && p.dtype_kv != DType::kI8) {
+    return Refuse(why, "dtype_kv must be f32, f16, bf16, e4m3, e5m2 or i8");
+  }
+  if (!IsFloat(p.dtype_out)) return Refuse(why, "dtype_out must be f32, f16, bf16, e4m3 or e5m2");
   return true;
 }
 
-size_t AttentionWorkspaceBytes(const AttentionProblem& problem, int64_t max_tokens) {
+size_t AttentionWorkspaceBytes(const AttentionProblem& problem, int64_t, int64_t max_tokens) {
   if (max_tokens == 0) return 0;
   const int num_lanes = NumThreads();
   return static_cast<size_t>(num_lanes) * LaneBytes(problem) +
          static_cast<size_t>(MaxPartials(num_lanes)) * PartialBytes(problem);
 }
 
-std::unique_ptr<AttentionExecutor> MakeAttentionWith(const AttentionKernels& kernels) {
-  return std::make_unique<CpuAttention>(kernels);
+std::unique_ptr<AttentionExecutor> MakeAttentionWith(const AttentionKernels& kernels,
+                                                     AttentionKind kind) {
+  return std::make_unique<CpuAttention>(kernels, kind);
 }
 
 }  // namespace flashinfer::cpu

@@ -2,6 +2,7 @@
 // Decode and prefill attention on the CPU: one executor, which differs in the rows of a piece only.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,33 @@ struct AttentionScratch {
   float* alpha;   ///< [kAttentionRowsTile]: what the state before a tile counts after it
   AttentionState state;
   AttentionState folded;  ///< of the splits before, where one lane does several of fixed size
+  // With rotation only:
+  float* cos;      ///< [kAttentionKvTile, padded head_dim_qk / 2], of a tile's keys
+  float* sin;      ///< likewise
+  float* rotated;  ///< [kAttentionKvTile, padded head_dim_qk]: the tile's keys, rotated
+};
+
+/// A float for each head of the piece; null: all are the same.
+struct PerHead {
+  const float* data;
+  int64_t stride;
+};
+
+/// Which keys rows see where more than positions decide: see AttentionMask.
+struct AttentionMaskRows {
+  const uint8_t* custom;  ///< of the request
+  bool is_packed;
+  int64_t kv_len;            ///< of the request: keys of a row of `custom`
+  const int32_t* token_pos;  ///< of token prefix_len
+  int64_t token_pos_stride;
+  int64_t prefix_len;
+};
+
+/// Bias of the piece's first head and the request's first token.
+struct AttentionBiasRows {
+  const char* data;
+  DType dtype;
+  int64_t stride_head, stride_token;
 };
 
 /// One piece: packed rows of a request and its KV heads over keys kv_begin to kv_end. Several KV
@@ -58,12 +86,21 @@ struct AttentionTask {
   PageStrides k_strides, v_strides;
   const int32_t* pages;  ///< of the request
   int64_t pages_stride;
+  int64_t page_size;
   int32_t num_kv_heads;  ///< rows are shared out among them, in order
   int32_t num_qo_heads;  ///< of the piece: row r is token r / num_qo_heads, head r % num_qo_heads
   int64_t row_begin, row_end;
   int64_t kv_begin, kv_end;
-  int64_t position;               ///< of token 0 among the keys: kv_len - q_len
-  const AttentionState* partial;  ///< null: writes out and lse
+  int64_t position;  ///< of token 0 among the keys: kv_len - q_len
+  bool is_decode;    ///< one token: its rows are always its whole group
+  float score_scale;
+  float value_scale;
+  PerHead q_scales, sinks, slopes;  ///< by query head of the piece
+  PerHead k_scales, v_scales;       ///< by KV head of the piece
+  AttentionMaskRows mask;
+  AttentionBiasRows bias;
+  const double* turns_per_position;  ///< [head_dim_qk / 2]: of rotation, for pairs of a head
+  const AttentionState* partial;     ///< null: writes out and lse
 };
 
 struct AttentionKernels {
@@ -83,14 +120,27 @@ FLASHINFER_FOR_EACH_ISA(FLASHINFER_DECLARE)
 
 bool AcceptsAttention(const AttentionProblem& problem, std::string* why);
 
-/// Workspace of a plan for up to `max_tokens` query tokens (any lengths of keys).
-size_t AttentionWorkspaceBytes(const AttentionProblem& problem, int64_t max_tokens);
+/// Workspace of a plan (any lengths of keys).
+size_t AttentionWorkspaceBytes(const AttentionProblem& problem, int64_t max_requests,
+                               int64_t max_tokens);
 
-std::unique_ptr<AttentionExecutor> MakeAttentionWith(const AttentionKernels& kernels);
+enum class AttentionKind : uint8_t { kDecode, kPrefill };
 
-template <const AttentionKernels& kKernels>
+std::unique_ptr<AttentionExecutor> MakeAttentionWith(const AttentionKernels& kernels,
+                                                     AttentionKind kind);
+
+template <const AttentionKernels& kKernels, AttentionKind kKind>
 std::unique_ptr<AttentionExecutor> MakeAttention() {
-  return MakeAttentionWith(kKernels);
+  return MakeAttentionWith(kKernels, kKind);
+}
+
+/// For CpuCandidates().
+template <AttentionKind kKind>
+constexpr std::array<AttentionEntry, 4> AttentionEntries() {
+  return {{{MakeAttention<avx512_bf16::kAttentionKernels, kKind>, AttentionWorkspaceBytes},
+           {MakeAttention<avx512::kAttentionKernels, kKind>, AttentionWorkspaceBytes},
+           {MakeAttention<avx2::kAttentionKernels, kKind>, AttentionWorkspaceBytes},
+           {MakeAttention<scalar::kAttentionKernels, kKind>, AttentionWorkspaceBytes}}};
 }
 
 }  // namespace flashinfer::cpu

@@ -7,107 +7,14 @@
 // queries, cache and machine have them. Keys that a row may not see are left out of every sum, not
 // multiplied by zero: they may hold anything.
 #include "backends/cpu/attention.h"
+#include "backends/cpu/simd/attention_mask.h"
+#include "backends/cpu/simd/attention_rotation.h"
+#include "backends/cpu/simd/attention_rows.h"
 #include "backends/cpu/simd/attention_softmax.h"
 #include "backends/cpu/simd/attention_tiles.h"
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 namespace {
-
-template <class Visit>
-inline void VisitFloatType(DType dtype, Visit&& visit) {
-  if (dtype == DType::kF32) return visit(float{});
-  if (dtype == DType::kF16) return visit(F16{});
-  visit(BF16{});
-}
-
-inline int VectorPart(int size, int begin) {
-  return size - begin < F32::kWidth ? size - begin : F32::kWidth;
-}
-
-// ---- Queries in, results out ----
-
-void LoadQueries(const AttentionTask& task, bool as_pairs) {
-  const int size = task.problem->head_dim_qk;
-  const int group = task.num_qo_heads;
-  float* to = task.scratch.q;
-  VisitFloatType(task.problem->dtype_q, [&]<class Q>(Q) {
-    for (int64_t row = task.row_begin; row < task.row_end; ++row, to += PaddedDim(size)) {
-      const Q* from = reinterpret_cast<const Q*>(task.q) + row / group * task.q_stride_token +
-                      row % group * task.q_stride_head;
-      if (as_pairs) {
-        __builtin_memcpy(to, from, static_cast<size_t>(size) * sizeof(Q));
-        continue;
-      }
-      for (int i = 0; i < size; i += F32::kWidth)
-        Store(to + i, Load(from + i, VectorPart(size, i)));
-    }
-  });
-}
-
-void StoreResult(const AttentionTask& task, const AttentionState& state) {
-  const int size = task.problem->head_dim_vo;
-  const int group = task.num_qo_heads;
-  const float* o = state.o;
-  VisitFloatType(task.problem->dtype_out, [&]<class O>(O) {
-    for (int64_t row = task.row_begin; row < task.row_end; ++row, o += PaddedDim(size)) {
-      O* to = reinterpret_cast<O*>(task.out) + row / group * task.out_stride_token +
-              row % group * task.out_stride_head;
-      const float l = state.l[row - task.row_begin];
-      for (int i = 0; i < size; i += F32::kWidth) {
-        Store(to + i, l == 0 ? F32::Set(0.0f) : Load(o + i) / F32::Set(l), VectorPart(size, i));
-      }
-    }
-  });
-  if (task.lse == nullptr) return;
-  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
-    const int64_t r = row - task.row_begin;
-    task.lse[row / group * task.lse_stride_token + row % group * task.lse_stride_head] =
-        state.l[r] == 0 ? kMinusInf : state.m[r] + __builtin_log2f(state.l[r]);
-  }
-}
-
-// ---- Masks ----
-
-/// Which keys of a tile each row sees.
-class TileMask {
- public:
-  TileMask(const AttentionTask& task, int64_t tile_begin, int num_tokens)
-      : position_(task.position - tile_begin),
-        row_begin_(task.row_begin),
-        group_(task.num_qo_heads),
-        window_left_(task.problem->window_left),
-        num_tokens_(num_tokens),
-        causal_(task.problem->causal) {
-    const int64_t first = position_ + task.row_begin / group_;
-    const int64_t last = position_ + (task.row_end - 1) / group_;
-    is_full_ =
-        (!causal_ || first >= num_tokens - 1) && (window_left_ < 0 || last - window_left_ <= 0);
-  }
-
-  /// Whether every row sees every key.
-  bool is_full() const { return is_full_; }
-
-  KeySpan Of(int row) const {
-    if (is_full_) return {0, num_tokens_};
-    const int64_t position = position_ + (row_begin_ + row) / group_;
-    const int64_t begin = window_left_ >= 0 ? position - window_left_ : 0;
-    const int64_t end = Clamp(causal_ ? position + 1 : num_tokens_, num_tokens_);
-    return {static_cast<int>(Clamp(begin, end)), static_cast<int>(end)};
-  }
-
- private:
-  static int64_t Clamp(int64_t x, int64_t high) { return x < 0 ? 0 : x > high ? high : x; }
-
-  int64_t position_;  // of token 0, from the tile's first key
-  int64_t row_begin_;
-  int group_;
-  int window_left_;
-  int num_tokens_;
-  bool causal_;
-  bool is_full_;
-};
-
-// ---- One piece ----
 
 /// Over keys stored as `T`; pairs of bf16 are multiplied as such when kPairs.
 template <class T, bool kPairs>
@@ -119,14 +26,19 @@ class Piece {
         s_(task.scratch),
         rows_(static_cast<int>(task.row_end - task.row_begin)),
         rows_per_head_(rows_ / task.num_kv_heads),
-        scale_(ScaleOf(problem_.sm_scale, problem_.logits_soft_cap)) {
-    // In batch-invariant mode, what is done to a row must not depend on how many come with it; a
-    // decode's rows are always its whole group.
-    const bool may_read_in_place = problem_.fixed_split_size == 0 ||
-                                   (!problem_.causal && rows_per_head_ == problem_.group_size());
-    reads_in_place_ = may_read_in_place && rows_per_head_ <= kMaxRowsInPlace &&
-                      problem_.head_dim_qk % kInPlaceDims == 0 &&
+        rotates_(problem_.pos_encoding == PositionEncoding::kRopeLlama) {
+    // In batch-invariant mode, what is done to a row must not depend on how many come with it.
+    const bool may_read_in_place = problem_.fixed_split_size == 0 || task.is_decode;
+    reads_in_place_ = may_read_in_place && rows_per_head_ <= kMaxRowsInPlace && !rotates_ &&
+                      !problem_.has_bias && problem_.head_dim_qk % kInPlaceDims == 0 &&
                       problem_.head_dim_vo % kInPlaceDims == 0;
+    for (int r = 0; r < rows_; ++r) {
+      const int64_t row = task.row_begin + r;
+      const float scale = task.score_scale * ValueOf(task.q_scales, HeadOf(task, row), 1) *
+                          ValueOf(task.k_scales, KvHeadOf(task, row), 1);
+      scores_[r] =
+          RowScoresOf(scale, ValueOf(task.slopes, HeadOf(task, row), 0), problem_.logits_soft_cap);
+    }
   }
 
   void Run() {
@@ -161,7 +73,7 @@ class Piece {
     const int64_t left = task_.kv_end - begin;
     tile.count = left <= 0 ? 0 : left < kTileTokens ? static_cast<int>(left) : kTileTokens;
     if (tile.count == 0) return;
-    const int64_t page_size = problem_.page_size;
+    const int64_t page_size = task_.page_size;
     const int32_t* page = task_.pages + begin / page_size * task_.pages_stride;
     int64_t slot = begin % page_size;
     for (int i = 0; i < tile.count; page += task_.pages_stride, slot = 0) {
@@ -184,6 +96,15 @@ class Piece {
   void Heads(const AttentionState& state, int64_t begin, TilePointers<T>& tile,
              const TilePointers<T>& next) {
     const TileMask mask(task_, begin, tile.count);
+    if (mask.is_empty()) return;
+    MoveScores(begin);
+    if (rotates_) {
+      const int64_t stride = PaddedDim(problem_.head_dim_qk / 2);
+      for (int i = 0; i < tile.count; ++i) {
+        FillAngles(task_.turns_per_position, begin + i, problem_.head_dim_qk / 2,
+                   s_.cos + i * stride, s_.sin + i * stride);
+      }
+    }
     for (int head = 0; head < task_.num_kv_heads; ++head) {
       const bool is_last = head + 1 == task_.num_kv_heads;
       TilePointers<T> beside;
@@ -193,6 +114,23 @@ class Piece {
       }
       Tile(state, head * rows_per_head_, mask, tile, is_last ? next : beside);
       if (!is_last) tile = beside;
+    }
+  }
+
+  /// Lets scores_ count from key `begin`.
+  void MoveScores(int64_t begin) {
+    const AttentionBiasRows& bias = task_.bias;
+    if (task_.slopes.data == nullptr && bias.data == nullptr) return;
+    const int64_t bias_bytes = bias.dtype == DType::kF32 ? 4 : 2;
+    for (int r = 0; r < rows_; ++r) {
+      const int64_t row = task_.row_begin + r;
+      const int64_t token = row / task_.num_qo_heads;
+      scores_[r].offset = static_cast<float>(begin - token);
+      if (bias.data == nullptr) continue;
+      scores_[r].bias =
+          bias.data +
+          (HeadOf(task_, row) * bias.stride_head + token * bias.stride_token + begin) * bias_bytes;
+      scores_[r].dtype_bias = bias.dtype;
     }
   }
 
@@ -207,21 +145,38 @@ class Piece {
     const bool in_place = reads_in_place_ && mask.is_full();
     if (in_place) {
       ScoresInPlace<kPairs>(tile, q, rows, dim_qk, dim_vo, s_.scores);
+    } else if (rotates_) {
+      ScoresTransposed<false>(RotateKeys(tile), q, rows, dim_qk, s_.k, s_.scores);
     } else {
       ScoresTransposed<kPairs>(tile, q, rows, dim_qk, s_.k, s_.scores);
     }
     for (int r = 0; r < rows; ++r) {
       float* pairs = in_place ? nullptr : s_.pairs + r * (kTileTokens / 2);
-      SoftmaxRow<kPairs>(scale_, mask.Of(first + r), tile.count, s_.scores + r * kTileTokens, pairs,
-                         state, r, s_.alpha + r);
+      SoftmaxRow<kPairs>(scores_[first + r], mask.Of(first + r), tile.count,
+                         s_.scores + r * kTileTokens, pairs, state, r, s_.alpha + r);
     }
+    const bool may_hide = !mask.is_full() || problem_.has_bias;
     if (in_place) {
       ValuesInPlace(tile, next, s_.scores, rows, dim_qk, dim_vo, s_.alpha, state.o);
-    } else if (!mask.is_full() && !AllFinite(tile, dim_vo)) {
+    } else if (may_hide && !AllFinite(tile, dim_vo)) {
       ValuesOneByOne(tile, s_.scores, rows, dim_vo, s_.alpha, state.o);
     } else {
       ValuesPacked<kPairs>(tile, s_.scores, s_.pairs, rows, dim_vo, s_.alpha, s_.v, state.o);
     }
+  }
+
+  /// The tile's keys as rotated floats in scratch memory.
+  TilePointers<float> RotateKeys(const TilePointers<T>& tile) const {
+    const int dim = problem_.head_dim_qk;
+    TilePointers<float> rotated;
+    rotated.count = tile.count;
+    for (int i = 0; i < tile.count; ++i) {
+      float* to = s_.rotated + i * PaddedDim(dim);
+      const int64_t angles = i * PaddedDim(dim / 2);
+      Rotate(tile.k[i], dim / 2, s_.cos + angles, s_.sin + angles, to);
+      rotated.k[i] = to;
+    }
+    return rotated;
   }
 
   const AttentionTask& task_;
@@ -229,8 +184,9 @@ class Piece {
   const AttentionScratch& s_;
   int rows_;
   int rows_per_head_;
-  ScoreScale scale_;
+  bool rotates_;
   bool reads_in_place_;
+  RowScores scores_[kAttentionRowsTile];
 };
 
 void Run(const AttentionTask& task) {
@@ -239,9 +195,18 @@ void Run(const AttentionTask& task) {
       return Piece<float, false>(task).Run();
     case DType::kF16:
       return Piece<F16, false>(task).Run();
+    case DType::kE4M3:
+      return Piece<E4M3, false>(task).Run();
+    case DType::kE5M2:
+      return Piece<E5M2, false>(task).Run();
+    case DType::kI8:
+      return Piece<int8_t, false>(task).Run();
     default:
 #if defined(__AVX512BF16__)
-      if (task.problem->dtype_q == DType::kBF16) return Piece<BF16, true>(task).Run();
+      if (task.problem->dtype_q == DType::kBF16 &&
+          task.problem->pos_encoding != PositionEncoding::kRopeLlama) {
+        return Piece<BF16, true>(task).Run();
+      }
 #endif
       return Piece<BF16, false>(task).Run();
   }

@@ -36,42 +36,68 @@ inline void Fold(const AttentionState& into, const AttentionState& from, int row
   }
 }
 
-/// How a raw product becomes a base-2 logit: scale · x, or cap · tanh(scale · x) when cap > 0.
-struct ScoreScale {
+/// How a row's raw products with a tile of keys become base-2 logits:
+/// x = scale · product + slope · (offset + key), then cap · tanh(x) when cap > 0, then + bias.
+struct RowScores {
   float scale;
-  float cap;
+  float slope;       ///< 0: none
+  float offset;      ///< of the tile's first key from the row's token
+  float cap;         ///< 0: none
+  const char* bias;  ///< of the tile's first key; null: none
+  DType dtype_bias;
 };
 
-inline ScoreScale ScaleOf(float sm_scale, float soft_cap) {
-  if (soft_cap > 0) return {sm_scale / soft_cap, soft_cap * kLog2E};
-  return {sm_scale * kLog2E, 0};
+/// What is the same of all tiles. `score_scale` is a natural logarithm's.
+inline RowScores RowScoresOf(float score_scale, float slope, float soft_cap) {
+  const float unit = soft_cap > 0 ? 1 / soft_cap : kLog2E;
+  return {score_scale * unit, slope * unit, 0, soft_cap * kLog2E, nullptr, DType::kF32};
 }
 
-/// Keys begin..end of a tile.
-struct KeySpan {
-  int begin;
-  int end;
-};
+/// Keys `begin` to `begin + n` of a row's bias.
+inline F32 LoadBias(const RowScores& row, int begin, int n) {
+  if (row.dtype_bias == DType::kF32) {
+    return Load(reinterpret_cast<const float*>(row.bias) + begin, n);
+  }
+  if (row.dtype_bias == DType::kF16) {
+    return Load(reinterpret_cast<const F16*>(row.bias) + begin, n);
+  }
+  return Load(reinterpret_cast<const BF16*>(row.bias) + begin, n);
+}
+
+/// Adds the bias; -inf stands whatever x is, NaN too.
+inline F32 AddBias(const RowScores& row, int begin, int n, F32 x) {
+  const F32 bias = LoadBias(row, begin, n);
+  const F32 smallest = F32::Set(-3.4028234663852886e38f);
+  return SelectLess(bias, smallest, bias, Fma(bias, F32::Set(kLog2E), x));
+}
+
+inline constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 /// Turns one row's raw scores into probabilities relative to the new maximum, in place, and also
-/// into pairs of bf16 when kPairs and `pairs` is given. Writes how much the state so far counts to
-/// `alpha`; the caller applies it to o.
+/// into pairs of bf16 when kPairs and `pairs` is given. Bit i of `seen`: the row sees key i. Writes
+/// how much the state so far counts to `alpha`; the caller applies it to o.
 template <bool kPairs>
-inline void SoftmaxRow(const ScoreScale& scale, KeySpan seen, int num_tokens, float* s,
+inline void SoftmaxRow(const RowScores& scores, uint64_t seen, int num_tokens, float* s,
                        [[maybe_unused]] float* pairs, const AttentionState& state, int row,
                        float* alpha) {
   constexpr int kWidth = F32::kWidth;
-  const F32 factor = F32::Set(scale.scale);
+  constexpr uint32_t kAllLanes = (1u << kWidth) - 1;
+  const F32 factor = F32::Set(scores.scale);
   const F32 minus_inf = F32::Set(kMinusInf);
   F32 largest = minus_inf;
   const int end = (num_tokens + kWidth - 1) / kWidth * kWidth;
   for (int i = 0; i < end; i += kWidth) {
     F32 x = Load(s + i) * factor;
-    if (scale.cap > 0) x = F32::Set(scale.cap) * Tanh(x);
-    if (seen.end < i + kWidth) x = SelectFirst(seen.end > i ? seen.end - i : 0, x, minus_inf);
-    if (seen.begin > i) {
-      x = SelectFirst(seen.begin < i + kWidth ? seen.begin - i : kWidth, minus_inf, x);
+    if (scores.slope != 0) {
+      const F32 distance = F32::Set(scores.offset + static_cast<float>(i)) + Load(kLaneNumbers);
+      x = Fma(F32::Set(scores.slope), distance, x);
     }
+    if (scores.cap > 0) x = F32::Set(scores.cap) * Tanh(x);
+    if (scores.bias != nullptr) {
+      x = AddBias(scores, i, num_tokens - i < kWidth ? num_tokens - i : kWidth, x);
+    }
+    const uint32_t lanes = static_cast<uint32_t>(seen >> i) & kAllLanes;
+    if (lanes != kAllLanes) x = SelectBits(lanes, x, minus_inf);
     Store(s + i, x);
     largest = Max(x, largest);
   }

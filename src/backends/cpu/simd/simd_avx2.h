@@ -39,6 +39,12 @@ inline __m256i FirstLanes(int n) {
 inline F32 SelectFirst(int n, F32 x, F32 y) {
   return {_mm256_blendv_ps(y.v, x.v, _mm256_castsi256_ps(FirstLanes(n)))};
 }
+/// Lane i of `x` where bit i is set, of `y` in the others.
+inline F32 SelectBits(uint32_t bits, F32 x, F32 y) {
+  const __m256i lanes = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), lanes);
+  return {_mm256_blendv_ps(y.v, x.v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lanes)))};
+}
 /// Lanes 2i and 2i + 1 swapped.
 inline F32 SwapPairs(F32 a) { return {_mm256_permute_ps(a.v, 0xB1)}; }
 /// a * 2^n for whole n in -127 … 128.
@@ -71,6 +77,15 @@ inline F32 LoadAs(const F16* p) {
 inline F32 LoadAs(const BF16* p) {
   const __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16))};
+}
+inline F32 LoadAs(const int8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))};
+}
+inline F32 LoadPartial(const int8_t* p, int n) {
+  int8_t lanes[F32::kWidth] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = p[i];
+  return LoadAs(lanes);
 }
 inline F32 LoadPartial(const float* p, int n) { return {_mm256_maskload_ps(p, FirstLanes(n))}; }
 template <class T>

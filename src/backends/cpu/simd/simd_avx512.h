@@ -35,6 +35,10 @@ inline F32 SelectNan(F32 a, F32 y) {
 inline F32 SelectFirst(int n, F32 x, F32 y) {
   return {_mm512_mask_blend_ps(static_cast<__mmask16>((1u << n) - 1), y.v, x.v)};
 }
+/// Lane i of `x` where bit i is set, of `y` in the others.
+inline F32 SelectBits(uint32_t bits, F32 x, F32 y) {
+  return {_mm512_mask_blend_ps(static_cast<__mmask16>(bits), y.v, x.v)};
+}
 /// Lanes 2i and 2i + 1 swapped.
 inline F32 SwapPairs(F32 a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
 /// a * 2^n for whole n.
@@ -53,6 +57,10 @@ inline F32 LoadAs(const F16* p) {
 inline F32 LoadAs(const BF16* p) {
   return FromBF16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
+inline F32 FromI8(__m128i bytes) { return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))}; }
+inline F32 LoadAs(const int8_t* p) {
+  return FromI8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 inline __mmask16 FirstLanes(int n) { return static_cast<__mmask16>((1u << n) - 1); }
 inline F32 LoadPartial(const float* p, int n) { return {_mm512_maskz_loadu_ps(FirstLanes(n), p)}; }
 inline F32 LoadPartial(const F16* p, int n) {
@@ -60,6 +68,9 @@ inline F32 LoadPartial(const F16* p, int n) {
 }
 inline F32 LoadPartial(const BF16* p, int n) {
   return FromBF16(_mm256_maskz_loadu_epi16(FirstLanes(n), p));
+}
+inline F32 LoadPartial(const int8_t* p, int n) {
+  return FromI8(_mm_maskz_loadu_epi8(FirstLanes(n), p));
 }
 
 inline __m256i ToF16(F32 v) {

@@ -64,6 +64,10 @@ inline F32 SelectNan(F32 a, F32 y) {
 inline F32 SelectFirst(int n, F32 x, F32 y) {
   return Map([&](int i) { return i < n ? x.v[i] : y.v[i]; });
 }
+/// Lane i of `x` where bit i is set, of `y` in the others.
+inline F32 SelectBits(uint32_t bits, F32 x, F32 y) {
+  return Map([&](int i) { return (bits >> i & 1u) != 0 ? x.v[i] : y.v[i]; });
+}
 /// Lanes 2i and 2i + 1 swapped.
 inline F32 SwapPairs(F32 a) {
   return Map([&](int i) { return a.v[i ^ 1]; });

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan/run object behind every form of attention: check, choose and plan; then run.
+#include "ops/planned_attention.h"
+
+#include "core/check.h"
+#include "core/fields.h"
+
+namespace flashinfer {
+
+std::vector<LogArgument> LogArgumentsOf(const AttentionMask& mask) {
+  return {{"mask.custom", mask.custom},
+          {"mask.prefix_len", mask.prefix_len},
+          {"mask.token_pos_in_items", mask.token_pos_in_items}};
+}
+
+std::vector<LogArgument> LogArgumentsOf(const AttentionTensors& t) {
+  return {{"q", t.q},
+          {"cache.k", t.cache.k},
+          {"cache.v", t.cache.v},
+          {"cache.layout", std::string(Name(t.cache.layout))},
+          {"out", t.out},
+          {"lse", t.lse},
+          {"q_scale", ValueText(t.extras.q_scale)},
+          {"k_scale", ValueText(t.extras.k_scale)},
+          {"v_scale", ValueText(t.extras.v_scale)},
+          {"q_scales", t.extras.q_scales},
+          {"k_scales", t.extras.k_scales},
+          {"v_scales", t.extras.v_scales},
+          {"sinks", t.extras.sinks},
+          {"alibi_slopes", t.extras.alibi_slopes},
+          {"bias", t.extras.bias}};
+}
+
+PlannedAttention::PlannedAttention(std::string_view name, Chooser chooser, Workspace& workspace)
+    : name_(name), chooser_(chooser), workspace_(&workspace) {}
+
+bool PlannedAttention::Logs(int level) const { return LogLevel() >= level && !name_.empty(); }
+
+size_t PlannedAttention::WorkspaceBytes(Chooser chooser, const AttentionProblem& problem,
+                                        int64_t max_requests, int64_t max_tokens, Backend backend) {
+  CheckAttentionProblem(problem);
+  return chooser(problem, backend).workspace_bytes(problem, max_requests, max_tokens);
+}
+
+void PlannedAttention::Read(const AttentionPlanInputs& inputs, const AttentionProblem& problem) {
+  tables_.device = workspace_->device();
+  if (problem.page_size == kNoPages) {
+    ReadKvIndptr(inputs.kv_indptr, tables_);
+  } else {
+    ReadPageTable(inputs.pages, problem.page_size, tables_);
+  }
+  ReadQueryLengths(inputs.qo_indptr, tables_);
+  ReadMask(problem.mask, inputs.mask, tables_);
+}
+
+void PlannedAttention::Plan(const AttentionProblem& problem, const AttentionPlanInputs& inputs,
+                            Backend backend, Stream stream) {
+  if (Logs(1)) [[unlikely]] {
+    std::vector<LogArgument> arguments{
+        {"object", ObjectText(this)},      {"problem", FieldsText(name_, problem)},
+        {"qo_indptr", inputs.qo_indptr},   {"indptr", inputs.pages.indptr},
+        {"indices", inputs.pages.indices}, {"last_page_len", inputs.pages.last_page_len},
+        {"kv_indptr", inputs.kv_indptr}};
+    for (LogArgument& a : LogArgumentsOf(inputs.mask)) arguments.push_back(std::move(a));
+    LogCall(name_ + ".plan", arguments);
+  }
+  is_planned_ = false;  // half a plan must not run
+  CheckAttentionProblem(problem);
+  const AttentionEntry& entry = chooser_(problem, backend);
+  Read(inputs, problem);
+  if (entry_ != &entry) {
+    executor_ = entry.make();
+    entry_ = &entry;
+  }
+  executor_->Plan(problem, tables_, *workspace_, stream);
+  problem_ = problem;
+  is_planned_ = true;
+  if (Logs(5)) [[unlikely]]
+    LogReturn(name_ + ".plan", {});
+}
+
+void PlannedAttention::Run(const AttentionTensors& tensors, Stream stream) const {
+  if (Logs(1)) [[unlikely]] {
+    std::vector<LogArgument> arguments = LogArgumentsOf(tensors);
+    arguments.insert(arguments.begin(), {"object", ObjectText(this)});
+    LogCall(name_ + ".run", arguments);
+  }
+  FLASHINFER_CHECK(is_planned_, "Run() was called before a successful Plan()");
+  CheckAttentionTensors(problem_, tables_, tensors);
+  executor_->Run(tensors, stream);
+  if (Logs(5)) [[unlikely]]
+    LogReturn(name_ + ".run", {{"out", tensors.out}, {"lse", tensors.lse}});
+}
+
+PagedKvCache AsOnePage(const RaggedKv& kv) {
+  const auto one_page = [](std::string_view name, const TensorView& t) {
+    CheckTensor(name, t).Rank(3);
+    return TensorView(t.data(), t.dtype(), {1, t.shape(0), t.shape(1), t.shape(2)},
+                      {0, t.stride(0), t.stride(1), t.stride(2)}, t.device());
+  };
+  return {one_page("k", kv.k), one_page("v", kv.v), kv.layout};
+}
+
+}  // namespace flashinfer

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan/run object behind every form of attention.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/log.h"
+#include "flashinfer/backend.h"
+#include "ops/attention.h"
+
+namespace flashinfer {
+
+/// What Plan() reads besides the problem. `pages` or `kv_indptr` is given.
+struct AttentionPlanInputs {
+  TensorView qo_indptr = {};  ///< undefined: one token a request
+  PageTable pages = {};
+  TensorView kv_indptr = {};
+  AttentionMask mask = {};
+};
+
+class PlannedAttention {
+ public:
+  /// `Choose` of an operator.
+  using Chooser = const AttentionEntry& (*)(const AttentionProblem& problem, Backend backend);
+
+  /// `name` is the operator's in the API log; empty: it makes no entries.
+  PlannedAttention(std::string_view name, Chooser chooser, Workspace& workspace);
+
+  static size_t WorkspaceBytes(Chooser chooser, const AttentionProblem& problem,
+                               int64_t max_requests, int64_t max_tokens, Backend backend);
+
+  void Plan(const AttentionProblem& problem, const AttentionPlanInputs& inputs, Backend backend,
+            Stream stream);
+  void Run(const AttentionTensors& tensors, Stream stream) const;
+
+ private:
+  /// Whether calls are logged at `level` or above.
+  bool Logs(int level) const;
+  void Read(const AttentionPlanInputs& inputs, const AttentionProblem& problem);
+
+  std::string name_;
+  Chooser chooser_;
+  Workspace* workspace_;
+  AttentionProblem problem_;
+  AttentionTables tables_;
+  const AttentionEntry* entry_ = nullptr;
+  std::unique_ptr<AttentionExecutor> executor_;
+  bool is_planned_ = false;
+};
+
+/// For the API log; what they are made from must outlive them.
+std::vector<LogArgument> LogArgumentsOf(const AttentionMask& mask);
+std::vector<LogArgument> LogArgumentsOf(const AttentionTensors& tensors);
+
+/// Keys that are not in pages, as a cache of one page.
+PagedKvCache AsOnePage(const RaggedKv& kv);
+
+}  // namespace flashinfer
