@@ -63,11 +63,21 @@ struct ReplayCallsOptions {
   bool json = false;
 };
 
+struct CompileOptions {
+  std::string spec;
+  std::vector<std::string> archs{"90a"};
+  std::string output;  ///< of the CUBIN; empty: nowhere
+  bool show = false;
+  bool use_cache = false;
+  bool json = false;
+};
+
 /// Each returns the exit code of a success, kExitInterrupted after Ctrl-C, and throws Error.
 int Generate(const GenerateOptions& options);
 int Score(const ScoreOptions& options);
 int Tokenize(const TokenizeOptions& options);
 int ReplayTrace(const ReplayOptions& options);
+int Compile(const CompileOptions& options);
 int Explain(const ExplainOptions& options);
 int ReplayCalls(const ReplayCallsOptions& options);
 int ShowConfig();

@@ -41,6 +41,7 @@ struct Options {
   ExplainOptions explain;
   std::vector<std::string> explain_words;
   ReplayCallsOptions replay_calls;
+  CompileOptions compile;
 };
 
 void AddModel(CLI::App& command, ModelOptions& model) {
@@ -149,6 +150,20 @@ void AddReplayCalls(CLI::App& app, ReplayCallsOptions& o) {
   AddJson(command, o.json);
 }
 
+void AddCompile(CLI::App& app, CompileOptions& o) {
+  CLI::App& command =
+      *app.add_subcommand("compile", "Compile one kernel and say what it takes; needs no GPU");
+  command.add_option("spec", o.spec, "Such as: 'norm.simt dtype=bf16 vec_size=8'")->required();
+  command.add_option("--arch", o.archs, "Architectures, such as 80,90a")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("-o,--output", o.output, "Write the CUBIN")->type_name("FILE");
+  command.add_flag("--show", o.show, "Print the unit that is compiled, and stop");
+  command.add_flag("--cached", o.use_cache, "Take it from packs or the cache, or leave it there");
+  AddJson(command, o.json);
+  command.footer("Example:\n  flashinfer compile 'norm.simt dtype=f16' --arch 80,90a");
+}
+
 int Run(int argc, char** argv) {
   Options options;
   CLI::App app("LLM inference operators, and a small engine that serves models with them",
@@ -161,6 +176,7 @@ int Run(int argc, char** argv) {
   AddReplay(app, options.replay);
   AddExplain(app, options);
   AddReplayCalls(app, options.replay_calls);
+  AddCompile(app, options.compile);
   app.add_subcommand("show-config", "Switches, threads, instruction set, version");
   try {
     app.parse(argc, argv);
@@ -173,6 +189,7 @@ int Run(int argc, char** argv) {
   if (app.got_subcommand("score")) return Score(options.score);
   if (app.got_subcommand("tokenize")) return Tokenize(options.tokenize);
   if (app.got_subcommand("replay-trace")) return ReplayTrace(options.replay);
+  if (app.got_subcommand("compile")) return Compile(options.compile);
   if (app.got_subcommand("show-config")) return ShowConfig();
   if (app.got_subcommand("replay")) return ReplayCalls(options.replay_calls);
   options.explain.problem = fmt::format("{}", fmt::join(options.explain_words, " "));

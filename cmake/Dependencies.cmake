@@ -2,13 +2,15 @@
 # linked statically; Debian package names in comments.
 find_package(Threads REQUIRED)
 find_package(fmt 9.1 REQUIRED)             # libfmt-dev, used header-only
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # libxxhash-dev 0.8, used header-only
+add_library(xxhash INTERFACE IMPORTED)
+target_include_directories(xxhash INTERFACE ${XXHASH_INCLUDE_DIR})
 
 if(FLASHINFER_CLI)
   find_package(CLI11 2.1 REQUIRED)         # libcli11-dev
   find_package(nlohmann_json 3.11 REQUIRED)  # nlohmann-json3-dev
   find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)  # libutf8proc-dev 2.8
   find_library(UTF8PROC_LIBRARY libutf8proc.a REQUIRED)
-  find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # libxxhash-dev 0.8, used header-only
   add_library(utf8proc_static STATIC IMPORTED)
   set_target_properties(utf8proc_static PROPERTIES
     IMPORTED_LOCATION ${UTF8PROC_LIBRARY}

@@ -23,7 +23,7 @@ def check_cpp(path, text):
     lines = text.split("\n")
     if lines[0] != "// SPDX-License-Identifier: Apache-2.0" or not lines[1].startswith("// "):
         yield f"{path}: must begin with the SPDX line and a sentence saying what it is for"
-    if path.endswith(".h") and "#pragma once" not in text:
+    if path.endswith((".h", ".cuh")) and "#pragma once" not in text:
         yield f"{path}: no #pragma once"
     undefined = set(re.findall(r"^#undef (\w+)", text, re.MULTILINE))
     for name in re.findall(r"^#\s*define (\w+)", text, re.MULTILINE):
@@ -47,7 +47,7 @@ def check_file(path):
     except UnicodeDecodeError:
         yield f"{path}: not UTF-8 text"
         return
-    if path.endswith((".h", ".cc")):
+    if path.endswith((".h", ".cuh", ".cc")):
         yield from check_cpp(path, text)
     if text and not text.endswith("\n"):
         yield f"{path}: no newline at the end"

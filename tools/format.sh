@@ -11,6 +11,6 @@ fi
 mode=-i
 [ "${1-}" != --check ] || mode='--dry-run -Werror'
 # shellcheck disable=SC2086
-git ls-files -z --cached --others --exclude-standard '*.h' '*.cc' |
+git ls-files -z --cached --others --exclude-standard '*.h' '*.cuh' '*.cc' |
   xargs -0 -r sh -c 'for f; do [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh |
   xargs -0 -r "$tool" $mode

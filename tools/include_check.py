@@ -19,16 +19,20 @@ ALLOWED = {
     "src/plan": ["include", "src/core"],
     "src/dispatch": ["include", "src/core"],
     "src/kernels": ["include", "src/core"],
+    "src/cuda": ["include", "src/core"],
+    "src/jit": ["include", "src/core", "src/cuda"],
     # An operator's own header (problem, parameters, candidates) is what its executors implement.
-    "src/backends": ["include", "src/core", "src/plan", "src/dispatch", "src/kernels", "src/ops"],
-    "src/ops": ["include", "src/core", "src/plan", "src/dispatch", "src/backends"],
+    "src/backends": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch",
+                     "src/kernels", "src/ops"],
+    "src/ops": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch",
+                "src/backends"],
     "examples/engine": ["include"],
     "cli": ["include", "src/core", "examples/engine", "tests/support"],
     "fuzz": ["include", "src/core", "examples/engine"],
     "benchmarks": ["include", "src/core", "src/plan", "src/dispatch", "src/backends", "src/ops",
                    "examples/engine", "tests/support"],
-    "tests": ["include", "src/core", "src/plan", "src/dispatch", "src/backends", "src/ops",
-              "examples/engine", "cli", "tests/support"],
+    "tests": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch",
+              "src/kernels", "src/backends", "src/ops", "examples/engine", "cli", "tests/support"],
     "tests/support": ["include", "src/core", "src/plan", "src/dispatch", "src/backends", "src/ops"],
     "tests/install": ["include"],
 }
@@ -58,7 +62,7 @@ def check_file(path, files):
     text = (ROOT / path).read_text(encoding="utf-8")
     for match in INCLUDE.finditer(text):
         line = text.count("\n", 0, match.start(2)) + 1
-        if path.endswith(".h") and SOURCES_ONLY.match(match[2]):
+        if path.endswith((".h", ".cuh")) and SOURCES_ONLY.match(match[2]):
             yield f"{path}:{line}: a header must not include {match[2]}"
         target = resolve(path, match[2], files)
         if target is None:
@@ -72,7 +76,7 @@ def check_file(path, files):
 
 def main():
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard",
-                             "*.h", "*.cc"], cwd=ROOT, capture_output=True, text=True, check=True)
+                             "*.h", "*.cuh", "*.cc"], cwd=ROOT, capture_output=True, text=True, check=True)
     files = {f for f in listed.stdout.split("\n") if f and (ROOT / f).exists()}
     errors = []
     for path in sorted(files):

@@ -13,6 +13,7 @@
 #include "flashinfer/cpu.h"
 #include "flashinfer/error.h"
 #include "flashinfer/gemm.h"
+#include "flashinfer/jit.h"
 #include "flashinfer/norm.h"
 #include "flashinfer/page.h"
 #include "flashinfer/rope.h"

@@ -13,7 +13,7 @@
 namespace flashinfer {
 namespace {
 
-constexpr std::array<EnvSwitch, 10> kSwitches{{
+constexpr std::array<EnvSwitch, 15> kSwitches{{
     {"FLASHINFER_LOGLEVEL",
      "API log: 0 off, 1 names, 3 arguments, 5 statistics of tensors, "
      "10 dumps of calls"},
@@ -27,6 +27,11 @@ constexpr std::array<EnvSwitch, 10> kSwitches{{
     {"FLASHINFER_DUMP_MAX_COUNT", "dumping ends after so many calls; default: 1000"},
     {"FLASHINFER_DUMP_INCLUDE", "dump these operators alone: rmsnorm,batch_*"},
     {"FLASHINFER_DUMP_EXCLUDE", "do not dump these operators"},
+    {"FLASHINFER_CACHE_DIR", "folder for compiled kernels and packs; default: ~/.cache/flashinfer"},
+    {"FLASHINFER_WORKSPACE_BASE", "folder to use in place of the home folder"},
+    {"FLASHINFER_NVRTC", "libnvrtc, or its folder; default: searched for"},
+    {"FLASHINFER_DISABLE_JIT", "1: never compile; kernels come from packs and the cache alone"},
+    {"FLASHINFER_JIT_VERBOSE", "1: a line for every kernel that is compiled"},
 }};
 
 std::atomic<int64_t> num_reads{0};
@@ -73,6 +78,17 @@ Env ReadAll() {
   env.dump_max_count = ReadLimit<int64_t>("FLASHINFER_DUMP_MAX_COUNT", 1000);
   env.dump_include = Read("FLASHINFER_DUMP_INCLUDE");
   env.dump_exclude = Read("FLASHINFER_DUMP_EXCLUDE");
+  env.cache_dir = Read("FLASHINFER_CACHE_DIR");
+  env.workspace_base = Read("FLASHINFER_WORKSPACE_BASE");
+  env.nvrtc = Read("FLASHINFER_NVRTC");
+  env.disable_jit = ReadInt("FLASHINFER_DISABLE_JIT") != 0;
+  env.jit_verbose = ReadInt("FLASHINFER_JIT_VERBOSE") != 0;
+  env.home = Read("HOME");
+  env.path = Read("PATH");
+  env.xdg_cache_home = Read("XDG_CACHE_HOME");
+  env.cuda_home = Read("CUDA_HOME");
+  if (env.cuda_home.empty()) env.cuda_home = Read("CUDA_PATH");
+  env.virtual_env = Read("VIRTUAL_ENV");
   return env;
 }
 

@@ -21,6 +21,18 @@ struct Env {
   int64_t dump_max_count = 0;   ///< FLASHINFER_DUMP_MAX_COUNT
   std::string dump_include;     ///< FLASHINFER_DUMP_INCLUDE
   std::string dump_exclude;     ///< FLASHINFER_DUMP_EXCLUDE
+  std::string cache_dir;        ///< FLASHINFER_CACHE_DIR, empty when unset
+  std::string workspace_base;   ///< FLASHINFER_WORKSPACE_BASE, empty when unset
+  std::string nvrtc;            ///< FLASHINFER_NVRTC, empty when unset
+  bool disable_jit = false;     ///< FLASHINFER_DISABLE_JIT
+  bool jit_verbose = false;     ///< FLASHINFER_JIT_VERBOSE
+
+  // Of the system: empty when unset.
+  std::string home;
+  std::string path;
+  std::string xdg_cache_home;
+  std::string cuda_home;  ///< CUDA_HOME, or CUDA_PATH
+  std::string virtual_env;
 };
 
 const Env& GetEnv();

@@ -46,4 +46,16 @@ constexpr std::array<Candidate<Problem, Entry>, 4> CpuCandidates(
            {"cpu.scalar", IsaAvailable<Isa::kScalar>, accepts, entries[3]}}};
 }
 
+/// The same after `first`, the candidates of other backends.
+template <class Problem, class Entry, size_t kNumFirst>
+constexpr std::array<Candidate<Problem, Entry>, kNumFirst + 4> AppendCpuCandidates(
+    const Candidate<Problem, Entry> (&first)[kNumFirst],
+    bool (*accepts)(const Problem&, std::string*), const std::array<Entry, 4>& entries) {
+  std::array<Candidate<Problem, Entry>, kNumFirst + 4> all{};
+  for (size_t i = 0; i < kNumFirst; ++i) all[i] = first[i];
+  const auto cpu = CpuCandidates<Problem, Entry>(accepts, entries);
+  for (size_t i = 0; i < 4; ++i) all[kNumFirst + i] = cpu[i];
+  return all;
+}
+
 }  // namespace flashinfer::cpu

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "core/check.h"
-#include "core/workspace_allocator.h"
+#include "cuda/memory.h"
 #include "flashinfer/stream.h"
 
 namespace flashinfer {
@@ -19,9 +19,13 @@ void* AllocateCpu(void*, size_t bytes, Device) {
 }
 void DeallocateCpu(void*, void* block, size_t, Device) { std::free(block); }
 
+/// The library's own, by device type.
+constexpr std::array<Allocator, 2> kOwn{
+    {{AllocateCpu, DeallocateCpu, nullptr}, {cuda::Allocate, cuda::Deallocate, nullptr}}};
+
 struct Allocators {
   std::mutex mutex;
-  std::array<Allocator, 2> by_type{Allocator{AllocateCpu, DeallocateCpu, nullptr}, Allocator{}};
+  std::array<Allocator, 2> by_type = kOwn;
 };
 
 Allocators& GetAllocators() {
@@ -29,24 +33,21 @@ Allocators& GetAllocators() {
   return allocators;
 }
 
-}  // namespace
-
 Allocator GetAllocator(DeviceType type) {
   Allocators& allocators = GetAllocators();
   const std::lock_guard lock(allocators.mutex);
   return allocators.by_type[static_cast<size_t>(type)];
 }
 
+}  // namespace
+
 void SetAllocator(DeviceType type, const Allocator& allocator) {
   FLASHINFER_CHECK((allocator.allocate == nullptr) == (allocator.deallocate == nullptr),
                    "allocator: allocate and deallocate must be given together");
   Allocators& allocators = GetAllocators();
   const std::lock_guard lock(allocators.mutex);
-  Allocator& slot = allocators.by_type[static_cast<size_t>(type)];
-  slot = allocator;
-  if (allocator.allocate == nullptr && type == DeviceType::kCpu) {
-    slot = {AllocateCpu, DeallocateCpu, nullptr};
-  }
+  const auto index = static_cast<size_t>(type);
+  allocators.by_type[index] = allocator.allocate == nullptr ? kOwn[index] : allocator;
 }
 
 struct Workspace::Impl {
@@ -95,9 +96,7 @@ void* Workspace::Reserve(size_t bytes) {
                    "plan the largest problem before freezing",
                    bytes, w.bytes);
   const Allocator allocator = GetAllocator(w.device.type);
-  void* block = allocator.allocate == nullptr
-                    ? nullptr
-                    : allocator.allocate(allocator.context, bytes, w.device);
+  void* block = allocator.allocate(allocator.context, bytes, w.device);
   if (block == nullptr) {
     throw Error(ErrorKind::kDevice,
                 fmt::format("workspace: could not get {} bytes on {}", bytes, Name(w.device)));

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generator of GPU kernels as a user controls it: cache folder, warm-up, single kernels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "flashinfer/export.h"
+
+namespace flashinfer {
+
+/// Kernels are compiled when first needed, by NVIDIA's run-time compiler, and kept in a folder.
+/// Nothing here needs a GPU.
+///
+/// Moves the cache; empty: back to FLASHINFER_CACHE_DIR and its defaults.
+FLASHINFER_API void SetCacheFolder(std::string_view folder);
+FLASHINFER_API std::string CacheFolder();
+
+/// One kind of kernel; a spec is its name and `field=value` words.
+struct KernelFamilyInfo {
+  std::string name;    ///< `norm.simt`
+  std::string header;  ///< that holds the device code
+  int32_t min_arch;    ///< the lowest compute capability, 75
+  std::string example;
+};
+FLASHINFER_API std::vector<KernelFamilyInfo> KernelFamilies();
+
+/// The architectures that kernels are compiled for: `75`, …, `90a`, …
+FLASHINFER_API std::vector<std::string> KernelArchs();
+
+/// The unit that is compiled for a spec. Throws kInvalidArgument when the spec names no family or
+/// a field that it has not.
+FLASHINFER_API std::string KernelSource(std::string_view spec);
+
+/// A compiled kernel. Counts are the assembler's, -1 where it said nothing.
+struct CompiledKernel {
+  std::string spec;      ///< with every field
+  std::string arch;      ///< `90a`
+  std::string origin;    ///< `memory`, `pack`, `disk` or `compiled`
+  std::string compiler;  ///< `nvrtc-13.0`
+  std::string cubin;
+  std::string log;     ///< warnings
+  double seconds = 0;  ///< that it took to get it
+  int32_t num_threads = 0;
+  int32_t dynamic_smem_bytes = 0;
+  int32_t static_smem_bytes = -1;
+  int32_t num_registers = -1;
+  int32_t stack_bytes = -1;
+  int32_t spill_store_bytes = -1;
+  int32_t spill_load_bytes = -1;
+};
+
+/// Gets the kernel of a spec for an architecture: from packs, from the cache, or compiled and then
+/// kept there. Throws kCompile when it does not compile, kUnsupported when nothing here can
+/// compile it.
+FLASHINFER_API CompiledKernel GetKernel(std::string_view spec, std::string_view arch);
+
+/// Compiles it in any case, and keeps nothing.
+FLASHINFER_API CompiledKernel CompileKernel(std::string_view spec, std::string_view arch);
+
+/// Asked now and then while a kernel compiles; answering true ends the compilation with kCompile.
+/// Null: never asked.
+FLASHINFER_API void SetCompileCancelled(bool (*is_cancelled)());
+
+}  // namespace flashinfer

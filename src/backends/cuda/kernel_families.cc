@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of kernel families.
+#include "backends/cuda/kernel_families.h"
+
+#include <array>
+
+#include "core/check.h"
+#include "core/text.h"
+#include "kernels/norm/norm_spec.h"
+
+namespace flashinfer::cuda {
+namespace {
+
+template <class Spec>
+jit::Unit RenderFields(const std::vector<std::string_view>& fields) {
+  return jit::Render(ParseFields<Spec>(fields));
+}
+
+template <class Spec>
+KernelFamily Family() {
+  return {.name = Spec::kName,
+          .header = Spec::kHeader,
+          .min_arch = Spec::kMinArch,
+          .default_spec = FieldsText(Spec::kName, Spec{}),
+          .render = RenderFields<Spec>};
+}
+
+}  // namespace
+
+std::span<const KernelFamily> KernelFamilies() {
+  static const auto& families = *new std::array{
+      Family<kernels::NormSpec>(),
+  };
+  return families;
+}
+
+jit::Unit RenderText(std::string_view spec) {
+  std::vector<std::string_view> words = SplitWords(spec);
+  std::vector<std::string> names;
+  for (const KernelFamily& family : KernelFamilies()) {
+    if (!words.empty() && family.name == words.front()) {
+      words.erase(words.begin());
+      return family.render(words);
+    }
+    names.emplace_back(family.name);
+  }
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      fmt::format("'{}' does not begin with a kernel family; families: {}", spec, Join(names)));
+}
+
+}  // namespace flashinfer::cuda

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel families: what turns the text form of a spec into a unit.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "jit/source.h"
+
+namespace flashinfer::cuda {
+
+struct KernelFamily {
+  std::string_view name;  ///< `norm.simt`
+  std::string_view header;
+  int32_t min_arch;
+  std::string default_spec;  ///< a spec with every field, as an example
+  /// Throws kInvalidArgument naming the fields when one is wrong.
+  jit::Unit (*render)(const std::vector<std::string_view>& fields);
+};
+
+std::span<const KernelFamily> KernelFamilies();
+
+/// The unit of a spec in its text form; throws kInvalidArgument that lists the families or fields.
+jit::Unit RenderText(std::string_view spec);
+
+}  // namespace flashinfer::cuda

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel is compiled for, and the digest that names it on disk and in packs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/source.h"
+
+namespace flashinfer::jit {
+
+/// An architecture to compile for, `90a`: compute capability 9.0 with the features of that chip
+/// alone.
+struct Target {
+  int32_t arch = 0;
+  bool is_specific = false;  ///< the `a` of 90a
+  friend bool operator==(const Target&, const Target&) = default;
+};
+
+/// `90a`.
+std::string Name(Target target);
+
+/// Reads `90a`, or `sm_90a`; throws kInvalidArgument that lists the known ones.
+Target ParseTarget(std::string_view text);
+
+/// Every architecture that kernels are compiled for, each in the form with the most features.
+std::vector<Target> AllTargets();
+
+/// The form with the most features of the device's own architecture.
+Target TargetOf(int32_t arch);
+
+/// Options of the compiler that every unit gets, besides the architecture.
+const std::vector<std::string>& CompilerOptions();
+
+/// 32 hexadecimal digits of spec, unit, headers, target and options: never of paths or times. The
+/// compiler's version stands beside it where it is known.
+std::string Digest(const Unit& unit, Target target);
+
+}  // namespace flashinfer::jit

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions between f32 and the 16-bit and 8-bit formats, two values at a time; in software where
+// the instruction is missing. The first value is in the low half.
+#pragma once
+
+#include "kernels/portable.h"
+
+namespace flashinfer::kernels::ptx {
+
+struct Float2 {
+  float x;
+  float y;
+};
+
+/// Rounds to nearest even, to infinity beyond the range.
+__device__ __forceinline__ uint32_t cvt_rn_f16x2_f32(float x, float y) {
+  uint32_t packed;
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(packed) : "f"(x), "f"(y));
+#else
+  asm("{.reg .b16 lo, hi;\n"
+      "cvt.rn.f16.f32 lo, %1;\n"
+      "cvt.rn.f16.f32 hi, %2;\n"
+      "mov.b32 %0, {lo, hi};}"
+      : "=r"(packed)
+      : "f"(x), "f"(y));
+#endif
+  return packed;
+}
+
+__device__ __forceinline__ Float2 cvt_f32_f16x2(uint32_t packed) {
+  Float2 values;
+  asm("{.reg .b16 lo, hi;\n"
+      "mov.b32 {lo, hi}, %2;\n"
+      "cvt.f32.f16 %0, lo;\n"
+      "cvt.f32.f16 %1, hi;}"
+      : "=f"(values.x), "=f"(values.y)
+      : "r"(packed));
+  return values;
+}
+
+/// Bits of the nearest bf16, ties to even.
+__device__ __forceinline__ uint32_t RoundToBf16Bits(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+
+__device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float x, float y) {
+#if __CUDA_ARCH__ >= 800
+  uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(packed) : "f"(x), "f"(y));
+  return packed;
+#else
+  return RoundToBf16Bits(x) | (RoundToBf16Bits(y) << 16);
+#endif
+}
+
+__device__ __forceinline__ Float2 cvt_f32_bf16x2(uint32_t packed) {
+  return {__uint_as_float(packed << 16), __uint_as_float(packed & 0xffff0000u)};
+}
+
+/// One value to kMantissa mantissa bits, saturated to kMaxFields; NaN becomes kNanFields.
+template <int kMantissa, int kMinExponent, uint32_t kMaxFields, uint32_t kNanFields>
+__device__ __forceinline__ uint32_t RoundToFp8Bits(float x) {
+  constexpr uint32_t kMinNormal = static_cast<uint32_t>(127 + kMinExponent) << 23;
+  // Adding this power of two leaves a subnormal's bits at the end of the mantissa.
+  constexpr uint32_t kMagic = static_cast<uint32_t>(127 + kMinExponent - kMantissa + 23) << 23;
+  constexpr int kShift = 23 - kMantissa;
+  constexpr uint32_t kBias = static_cast<uint32_t>(127 + kMinExponent - 1) << kMantissa;
+  const uint32_t bits = __float_as_uint(x) & 0x7fffffffu;
+  const uint32_t sign = (__float_as_uint(x) >> 24) & 0x80u;
+  uint32_t fields;
+  if (bits < kMinNormal) {
+    fields = __float_as_uint(__uint_as_float(bits) + __uint_as_float(kMagic)) - kMagic;
+  } else {
+    fields = ((bits + ((1u << (kShift - 1)) - 1) + ((bits >> kShift) & 1u)) >> kShift) - kBias;
+  }
+  if (fields > kMaxFields) fields = kMaxFields;
+  if (bits > 0x7f800000u) fields = kNanFields;
+  return sign | fields;
+}
+
+/// Two e4m3 in the low half of the result; saturates, NaN stays NaN.
+__device__ __forceinline__ uint32_t cvt_rn_satfinite_e4m3x2_f32(float x, float y) {
+#if __CUDA_ARCH__ >= 890
+  uint16_t packed;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %2, %1;" : "=h"(packed) : "f"(x), "f"(y));
+  return packed;
+#else
+  return RoundToFp8Bits<3, -6, 0x7eu, 0x7fu>(x) | (RoundToFp8Bits<3, -6, 0x7eu, 0x7fu>(y) << 8);
+#endif
+}
+
+/// Two e5m2 in the low half of the result; saturates, NaN stays NaN.
+__device__ __forceinline__ uint32_t cvt_rn_satfinite_e5m2x2_f32(float x, float y) {
+#if __CUDA_ARCH__ >= 890
+  uint16_t packed;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %2, %1;" : "=h"(packed) : "f"(x), "f"(y));
+  return packed;
+#else
+  return RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(x) | (RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(y) << 8);
+#endif
+}
+
+__device__ __forceinline__ float E4m3BitsToF32(uint32_t byte) {
+  // The fields, moved to where f32 has them, mean 2^-120 of the value; subnormals included.
+  const float magnitude = __uint_as_float((byte & 0x7fu) << 20) * 0x1p120f;
+  const uint32_t bits = (byte & 0x7fu) == 0x7fu ? 0x7fc00000u : __float_as_uint(magnitude);
+  return __uint_as_float(bits | ((byte & 0x80u) << 24));
+}
+
+/// Of the low half.
+__device__ __forceinline__ Float2 cvt_f32_e4m3x2(uint32_t packed) {
+#if __CUDA_ARCH__ >= 890
+  uint32_t halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(packed)));
+  return cvt_f32_f16x2(halves);
+#else
+  return {E4m3BitsToF32(packed & 0xffu), E4m3BitsToF32((packed >> 8) & 0xffu)};
+#endif
+}
+
+/// Of the low half: e5m2 is the upper byte of an f16.
+__device__ __forceinline__ Float2 cvt_f32_e5m2x2(uint32_t packed) {
+  return cvt_f32_f16x2(__byte_perm(packed, 0, 0x1404));
+}
+
+/// Signed bytes of the low half.
+__device__ __forceinline__ Float2 cvt_f32_s8x2(uint32_t packed) {
+  // 2^23 + (x + 128) as a float holds the byte, with its sign bit flipped, in the mantissa.
+  const uint32_t biased = packed ^ 0x8080u;
+  constexpr uint32_t kMagic = 0x4b000000u;
+  return {__uint_as_float(__byte_perm(biased, kMagic, 0x7440) & 0xff0000ffu) - 8388736.0f,
+          __uint_as_float(__byte_perm(biased, kMagic, 0x7441) & 0xff0000ffu) - 8388736.0f};
+}
+
+/// Two signed bytes in the low half; rounds to nearest even, saturates, NaN becomes 0.
+__device__ __forceinline__ uint32_t cvt_rni_sat_s8x2_f32(float x, float y) {
+  int32_t lo, hi;
+  asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(lo) : "f"(x));
+  asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(hi) : "f"(y));
+  return (static_cast<uint32_t>(lo) & 0xffu) | ((static_cast<uint32_t>(hi) & 0xffu) << 8);
+}
+
+}  // namespace flashinfer::kernels::ptx

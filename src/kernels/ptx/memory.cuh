@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves of 1 to 16 bytes, and copies to shared memory that go on in the background (SM80).
+#pragma once
+
+#include "kernels/portable.h"
+
+namespace flashinfer::kernels::ptx {
+
+/// `kBytes` bytes in 32-bit words; narrower values are in the low bits of the first.
+template <int kBytes>
+struct Words {
+  static_assert(kBytes == 1 || kBytes == 2 || kBytes == 4 || kBytes == 8 || kBytes == 16,
+                "an access is 1, 2, 4, 8 or 16 bytes");
+  static constexpr int kCount = kBytes < 4 ? 1 : kBytes / 4;
+  uint32_t w[kCount];
+};
+
+/// One load; `from` is aligned to kBytes.
+template <int kBytes>
+__device__ __forceinline__ Words<kBytes> ld(const void* from) {
+  Words<kBytes> v;
+  if constexpr (kBytes == 16) {
+    const uint4 x = *static_cast<const uint4*>(from);
+    v.w[0] = x.x, v.w[1] = x.y, v.w[2] = x.z, v.w[3] = x.w;
+  } else if constexpr (kBytes == 8) {
+    const uint2 x = *static_cast<const uint2*>(from);
+    v.w[0] = x.x, v.w[1] = x.y;
+  } else if constexpr (kBytes == 4) {
+    v.w[0] = *static_cast<const uint32_t*>(from);
+  } else if constexpr (kBytes == 2) {
+    v.w[0] = *static_cast<const uint16_t*>(from);
+  } else {
+    v.w[0] = *static_cast<const uint8_t*>(from);
+  }
+  return v;
+}
+
+/// One store; `to` is aligned to kBytes.
+template <int kBytes>
+__device__ __forceinline__ void st(void* to, const Words<kBytes>& v) {
+  if constexpr (kBytes == 16) {
+    *static_cast<uint4*>(to) = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
+  } else if constexpr (kBytes == 8) {
+    *static_cast<uint2*>(to) = make_uint2(v.w[0], v.w[1]);
+  } else if constexpr (kBytes == 4) {
+    *static_cast<uint32_t*>(to) = v.w[0];
+  } else if constexpr (kBytes == 2) {
+    *static_cast<uint16_t*>(to) = static_cast<uint16_t>(v.w[0]);
+  } else {
+    *static_cast<uint8_t*>(to) = static_cast<uint8_t>(v.w[0]);
+  }
+}
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Copies kBytes (4, 8 or 16) of global to shared memory; done after cp_async_wait_group(). At once
+/// below SM80.
+template <int kBytes>
+__device__ __forceinline__ void cp_async(void* to_shared, const void* from) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (kBytes == 16) {
+    asm volatile(
+        "cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to_shared)),
+        "l"(from)
+        : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to_shared)),
+                 "l"(from), "n"(kBytes)
+                 : "memory");
+  }
+#else
+  st<kBytes>(to_shared, ld<kBytes>(from));
+#endif
+}
+
+/// Ends a group of copies of this thread.
+__device__ __forceinline__ void cp_async_commit_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until at most kPending of this thread's groups are not done; the thread then sees what it
+/// copied.
+template <int kPending>
+__device__ __forceinline__ void cp_async_wait_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+}  // namespace flashinfer::kernels::ptx

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The user's control of the kernel generator.
+#include "flashinfer/jit.h"
+
+#include <utility>
+
+#include "backends/cuda/kernel_families.h"
+#include "jit/cache_folder.h"
+#include "jit/nvrtc.h"
+#include "jit/store.h"
+
+namespace flashinfer {
+namespace {
+
+CompiledKernel Describe(const jit::Unit& unit, jit::Target target, const jit::Binary& binary) {
+  return {.spec = unit.spec,
+          .arch = jit::Name(target),
+          .origin = {},
+          .compiler = binary.compiler,
+          .cubin = binary.cubin,
+          .log = {},
+          .seconds = 0,
+          .num_threads = unit.num_threads,
+          .dynamic_smem_bytes = unit.smem_bytes,
+          .static_smem_bytes = binary.resources.static_smem_bytes,
+          .num_registers = binary.resources.num_registers,
+          .stack_bytes = binary.resources.stack_bytes,
+          .spill_store_bytes = binary.resources.spill_store_bytes,
+          .spill_load_bytes = binary.resources.spill_load_bytes};
+}
+
+}  // namespace
+
+void SetCacheFolder(std::string_view folder) { jit::SetCacheFolder(std::string(folder)); }
+std::string CacheFolder() { return jit::CacheFolder(); }
+
+std::vector<KernelFamilyInfo> KernelFamilies() {
+  std::vector<KernelFamilyInfo> families;
+  families.reserve(cuda::KernelFamilies().size());
+  for (const cuda::KernelFamily& family : cuda::KernelFamilies()) {
+    families.push_back({.name = std::string(family.name),
+                        .header = std::string(family.header),
+                        .min_arch = family.min_arch,
+                        .example = family.default_spec});
+  }
+  return families;
+}
+
+std::vector<std::string> KernelArchs() {
+  std::vector<std::string> names;
+  for (jit::Target target : jit::AllTargets()) names.push_back(jit::Name(target));
+  return names;
+}
+
+std::string KernelSource(std::string_view spec) { return cuda::RenderText(spec).source; }
+
+CompiledKernel GetKernel(std::string_view spec, std::string_view arch) {
+  const jit::Unit unit = cuda::RenderText(spec);
+  const jit::Target target = jit::ParseTarget(arch);
+  const jit::Fetched fetched = jit::Fetch(unit, target);
+  CompiledKernel kernel = Describe(unit, target, *fetched.binary);
+  kernel.origin = jit::Name(fetched.origin);
+  kernel.seconds = fetched.seconds;
+  return kernel;
+}
+
+CompiledKernel CompileKernel(std::string_view spec, std::string_view arch) {
+  const jit::Unit unit = cuda::RenderText(spec);
+  const jit::Target target = jit::ParseTarget(arch);
+  const jit::Compilation compilation = jit::Compile(unit, target);
+  CompiledKernel kernel = Describe(unit, target, compilation.binary);
+  kernel.origin = jit::Name(jit::Origin::kCompiled);
+  kernel.log = compilation.log;
+  kernel.seconds = compilation.seconds;
+  return kernel;
+}
+
+void SetCompileCancelled(bool (*is_cancelled)()) { jit::SetCancelRequested(is_cancelled); }
+
+}  // namespace flashinfer
