@@ -77,7 +77,13 @@ inline __m256i ToF16(F32 v) {
   return _mm512_cvtps_ph(v.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 inline __m256i ToBF16(F32 v) {
-  // vcvtneps2bf16 flushes subnormals, so round by hand as FromFloat<BF16>() does.
+#if defined(__AVX512BF16__)
+  // The instruction takes subnormals for 0 and is else as FromFloat<BF16>().
+  constexpr int kSubnormal = 0x20;
+  if (_mm512_fpclass_ps_mask(v.v, kSubnormal) == 0) [[likely]] {
+    return std::bit_cast<__m256i>(_mm512_cvtneps_pbh(v.v));
+  }
+#endif
   const __m512i bits = _mm512_castps_si512(v.v);
   const __m512i lsb = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i rounded = _mm512_srli_epi32(
