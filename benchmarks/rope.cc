@@ -14,31 +14,41 @@ namespace flashinfer::bench {
 namespace {
 
 const std::vector<std::string> kCases{
-    "dtype=bf16 num_tokens=1 num_qo_heads=32 num_kv_heads=8 head_dim=128",
-    "dtype=bf16 num_tokens=512 num_qo_heads=32 num_kv_heads=8 head_dim=128",
-    "dtype=f32 num_tokens=512 num_qo_heads=32 num_kv_heads=8 head_dim=128",
-    "dtype=f32 interleaved=1 num_tokens=512 num_qo_heads=9 num_kv_heads=3 head_dim=64",
+    "dtype=bf16 dtype_out=bf16 num_tokens=1 num_qo_heads=32 num_kv_heads=8 head_dim=128",
+    "dtype=bf16 dtype_out=bf16 num_tokens=512 num_qo_heads=32 num_kv_heads=8 head_dim=128",
+    "dtype=bf16 dtype_out=e4m3 num_tokens=512 num_qo_heads=32 num_kv_heads=8 head_dim=128",
+    "dtype=bf16 has_cache=1 num_tokens=512 num_qo_heads=32 num_kv_heads=8 head_dim=128",
+    "dtype=f32 dtype_out=f32 num_tokens=512 num_qo_heads=32 num_kv_heads=8 head_dim=128",
+    "dtype=f32 dtype_out=f32 interleaved=1 num_tokens=512 num_qo_heads=9 num_kv_heads=3",
 };
 
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::RopeCase>(SplitWords(text));
   const int64_t num_elements = c.num_tokens * (c.num_qo_heads + c.num_kv_heads) * c.head_dim;
-  const double bytes = 2.0 * static_cast<double>(num_elements * SizeBytes(c.dtype));
+  const double bytes =
+      static_cast<double>(num_elements * (SizeBytes(c.dtype) + SizeBytes(c.dtype_out)));
   const int64_t num_copies = NumColdCopies(bytes);
   test::HostTensor pos_ids(DType::kI32, {c.num_tokens});
   for (int64_t i = 0; i < c.num_tokens; ++i) pos_ids.Set({i}, static_cast<double>(i));
+  test::HostTensor q_out(c.dtype_out, {c.num_tokens, c.num_qo_heads, c.head_dim});
+  test::HostTensor k_out(c.dtype_out, {c.num_tokens, c.num_kv_heads, c.head_dim});
   std::vector<test::HostTensor> qs;
   std::vector<test::HostTensor> ks;
   for (int64_t i = 0; i < num_copies; ++i) {
     qs.emplace_back(c.dtype, Dims{c.num_tokens, c.num_qo_heads, c.head_dim}).Fill(0.5);
     ks.emplace_back(c.dtype, Dims{c.num_tokens, c.num_kv_heads, c.head_dim}).Fill(0.5);
   }
-  const RopeOptions options{.style = c.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox};
-  const auto explanation = ExplainOp<RopeOp>({c.dtype, c.interleaved, c.head_dim});
+  test::HostTensor cache(DType::kF32, {c.num_tokens, c.head_dim});
+  cache.Fill(0.5);
+  const bool in_place = c.dtype_out == c.dtype;
+  const RopeOptions options{.style = c.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox,
+                            .cos_sin_cache = c.has_cache ? cache.view() : TensorView()};
+  const auto explanation = ExplainOp<RopeOp>(ProblemOf(c));
   harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    ApplyRope(qs[copy], ks[copy], pos_ids, qs[copy], ks[copy], options);
+                    ApplyRope(qs[copy], ks[copy], pos_ids, in_place ? qs[copy] : q_out,
+                              in_place ? ks[copy] : k_out, options);
                   });
 }
 

@@ -47,14 +47,47 @@ void ReplayActivation(const Call& c, ReplayObjects&) {
               Stream());
 }
 
+RopeOptions RopeOptionsOf(const DumpedCall& c) {
+  const std::string& scaling = c.Text("scaling");
+  return {.style = c.Bool("interleaved") ? RopeStyle::kInterleaved : RopeStyle::kNeox,
+          .rotary_dim = c.Int("rotary_dim"),
+          .rope_theta = c.Float("rope_theta"),
+          .rope_scale = c.Float("rope_scale"),
+          .scaling = scaling == "yarn"      ? RopeScaling::kYarn
+                     : scaling == "llama31" ? RopeScaling::kLlama31
+                                            : RopeScaling::kLinear,
+          .old_context_len = c.Int("old_context_len"),
+          .low_freq_factor = c.Float("low_freq_factor"),
+          .high_freq_factor = c.Float("high_freq_factor"),
+          .beta_fast = c.Float("beta_fast"),
+          .beta_slow = c.Float("beta_slow"),
+          .attention_factor = c.Float("attention_factor"),
+          .frequency_factors = c.Tensor("frequency_factors"),
+          .cos_sin_cache = c.Tensor("cos_sin_cache"),
+          .quant_scale_q = c.Float("quant_scale_q"),
+          .quant_scale_kv = c.Float("quant_scale_kv")};
+}
+
 void ReplayRope(const Call& c, ReplayObjects&) {
   ApplyRope(c->Tensor("q"), c->Tensor("k"), c->Tensor("pos_ids"), c->Tensor("q_out"),
-            c->Tensor("k_out"),
-            {.style = c->Bool("interleaved") ? RopeStyle::kInterleaved : RopeStyle::kNeox,
-             .rotary_dim = c->Int("rotary_dim"),
-             .rope_theta = c->Float("rope_theta"),
-             .rope_scale = c->Float("rope_scale"),
-             .frequency_factors = c->Tensor("frequency_factors")});
+            c->Tensor("k_out"), RopeOptionsOf(*c));
+}
+
+void ReplayRopeByOffsets(const Call& c, ReplayObjects&) {
+  ApplyRopeByOffsets(c->Tensor("q"), c->Tensor("k"), {c->Tensor("indptr"), c->Tensor("offsets")},
+                     c->Tensor("q_out"), c->Tensor("k_out"), RopeOptionsOf(*c));
+}
+
+void ReplayRopeQuantize(const Call& c, ReplayObjects&) {
+  RopeQuantize({.q_rope = c->Tensor("q"),
+                .k_rope = c->Tensor("k"),
+                .q_nope = c->Tensor("q_nope"),
+                .k_nope = c->Tensor("k_nope"),
+                .q_rope_out = c->Tensor("q_out"),
+                .k_rope_out = c->Tensor("k_out"),
+                .q_nope_out = c->Tensor("q_nope_out"),
+                .k_nope_out = c->Tensor("k_nope_out")},
+               c->Tensor("pos_ids"), RopeOptionsOf(*c));
 }
 
 void ReplayMergeState(const Call& c, ReplayObjects&) {
@@ -330,6 +363,8 @@ constexpr ReplayRow kTable[] = {
     {"pack_weight", ReplayPackWeight},
     {"rmsnorm", ReplayNorm<RmsNorm>},
     {"rope", ReplayRope},
+    {"rope_by_offsets", ReplayRopeByOffsets},
+    {"rope_quantize", ReplayRopeQuantize},
     {"sample_from_logits", ReplaySampleFromLogits},
     {"sample_from_probs", ReplaySampleFromProbs},
     {"silu_and_mul", ReplayActivation<SiluAndMul>},

@@ -79,6 +79,27 @@ def activation(case):
     return run
 
 
+def rope(case):
+    """As models in torch do it, with cosines and sines ready: torch has no operator of its own."""
+    dtype = DTYPES[case["dtype"]]
+    if case.get("dtype_out", "bf16") not in DTYPES or case.get("interleaved") == "1":
+        return None
+    num_tokens, dim = int(case["num_tokens"]), int(case["head_dim"])
+    heads = int(case["num_qo_heads"]), int(case["num_kv_heads"])
+    q, k = (torch.randn(num_tokens, n, dim).to(dtype) for n in heads)
+    cos, sin = torch.randn(num_tokens, 1, dim).to(dtype), torch.randn(num_tokens, 1, dim).to(dtype)
+    copies = [(q.clone(), k.clone()) for _ in range(num_copies(q, k))]
+
+    def rotate(x):
+        half = torch.cat((-x[..., dim // 2:], x[..., :dim // 2]), dim=-1)
+        return x * cos + half * sin
+
+    def run(i):
+        q, k = copies[i % len(copies)]
+        return rotate(q), rotate(k)
+    return run
+
+
 def linear(case):
     dtype = DTYPES.get(case["format"])
     if dtype is None:  # torch has no GGUF blocks
@@ -97,7 +118,8 @@ def gemm(case):
     return lambda i: copies[i % len(copies)][0] @ copies[i % len(copies)][1].T
 
 
-PEERS = {"norm": norm, "activation": activation, "linear": linear, "gemm": gemm}
+PEERS = {"norm": norm, "activation": activation, "rope": rope,
+          "linear": linear, "gemm": gemm}
 
 
 def main():

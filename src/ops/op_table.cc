@@ -47,8 +47,9 @@ constexpr std::array<std::string_view, 12> kLinear{
     "format=f32",  "format=f16",  "format=bf16", "format=q4_0", "format=q4_1", "format=q8_0",
     "format=q4_k", "format=q6_k", "format=q5_0", "format=q5_1", "format=q5_k", "format=mxfp4"};
 constexpr std::array<std::string_view, 6> kRope{
-    "dtype=f32 interleaved=0", "dtype=f32 interleaved=1",  "dtype=f16 interleaved=0",
-    "dtype=f16 interleaved=1", "dtype=bf16 interleaved=0", "dtype=bf16 interleaved=1"};
+    "dtype=f32 dtype_out=f32 interleaved=0",   "dtype=f16 dtype_out=f16 interleaved=0",
+    "dtype=bf16 dtype_out=bf16 interleaved=0", "dtype=bf16 dtype_out=bf16 interleaved=1",
+    "dtype=bf16 dtype_out=e4m3 interleaved=0", "dtype=bf16 dtype_out=e5m2 interleaved=0"};
 
 constexpr std::array<std::string_view, 7> kActivation{
     "kind=silu dtype=f32 dtype_out=f32",       "kind=silu dtype=f16 dtype_out=f16",

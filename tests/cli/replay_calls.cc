@@ -49,6 +49,21 @@ void CallRope() {
   ApplyRope(q, k, Ints({5, 700}), q, k, {.style = RopeStyle::kInterleaved, .rotary_dim = 8});
   const HostTensor factors = Normal(DType::kF32, {8});
   ApplyRope(q, k, Ints({0, 1}), q, k, {.rope_theta = 5e5f, .frequency_factors = factors});
+  ApplyRopeByOffsets(q, k, {Ints({0, 1, 2}), Ints({40, 9000})}, q, k,
+                     {.rope_scale = 8.0f, .scaling = RopeScaling::kLlama31});
+  ApplyRopeByOffsets(q, k, {Ints({0, 2}), Ints({7})}, q, k,
+                     {.rope_scale = 4.0f, .scaling = RopeScaling::kYarn});
+  HostTensor q_out(DType::kE4M3, {2, 4, 16});
+  HostTensor k_out(DType::kE4M3, {2, 16});
+  HostTensor k_nope_out(DType::kE4M3, {2, 32});
+  RopeQuantize({.q_rope = q,
+                .k_rope = Normal(DType::kF16, {2, 16}),
+                .k_nope = Normal(DType::kF16, {2, 32}),
+                .q_rope_out = q_out,
+                .k_rope_out = k_out,
+                .k_nope_out = k_nope_out},
+               Ints({3, 1}),
+               {.cos_sin_cache = Normal(DType::kF32, {4, 16}), .quant_scale_kv = 0.5f});
 }
 
 void CallActivation() {

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "ops/rope.h"
 #include "support/candidates.h"
@@ -19,33 +21,106 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-int64_t RotaryDim(const RopeCase& c) { return c.rotary_dim == 0 ? c.head_dim : c.rotary_dim; }
+int64_t RotaryDim(const RopeCase& c) { return ProblemOf(c).rotary_dim; }
+
+/// Divides the frequency of pair i as Hugging Face's Llama 3.1 and the YaRN paper say.
+double ScaledFrequency(const RopeCase& c, int64_t i) {
+  const double dim = static_cast<double>(RotaryDim(c));
+  const double theta = c.rope_theta;
+  const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / dim);
+  const double scaled = frequency / static_cast<double>(c.rope_scale);
+  const double turns = 8192 * frequency / (2 * std::numbers::pi);  // within the old context
+  if (c.scaling == RopeScaling::kLinear) return scaled;
+  if (c.scaling == RopeScaling::kLlama31) {
+    if (turns < 1) return scaled;
+    if (turns > 4) return frequency;
+    const double smooth = (turns - 1) / (4 - 1);
+    return (1 - smooth) * scaled + smooth * frequency;
+  }
+  const auto pair_of = [&](double beta) {
+    return dim * std::log(8192 / (beta * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  const double low = std::max(std::floor(pair_of(32)), 0.0);
+  const double high = std::min(std::ceil(pair_of(1)), dim - 1);
+  const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+  return ramp * scaled + (1 - ramp) * frequency;
+}
+
+struct SinCos {
+  double sin;
+  double cos;
+};
+
+/// What a case's test gives to every candidate.
+struct Inputs {
+  HostTensor pos_ids;
+  HostTensor indptr{DType::kI32, {4}};
+  HostTensor offsets{DType::kI32, {3}};
+  HostTensor factors;
+  HostTensor cache;
+  std::vector<int64_t> positions;  // of the tokens
+
+  Inputs(const RopeCase& c, std::mt19937_64& rng)
+      : pos_ids(c.dtype_pos_ids, {c.num_tokens}),
+        factors(DType::kF32, {RotaryDim(c) / 2}),
+        cache(DType::kF32, {c.has_cache ? c.max_position + c.num_tokens + 1 : 0, RotaryDim(c)}) {
+    pos_ids.FillUniform(rng, 0, static_cast<double>(c.max_position));
+    if (c.num_tokens > 1) pos_ids.Set({1}, static_cast<double>(c.max_position));
+    factors.FillUniform(rng, 1, 8);
+    cache.FillUniform(rng, -1, 1);
+    const int64_t first_len = c.num_tokens / 3;
+    indptr.FillWith({0, static_cast<double>(first_len), static_cast<double>(first_len),
+                     static_cast<double>(c.num_tokens)});
+    offsets.FillUniform(rng, 0, static_cast<double>(c.max_position));
+    for (int64_t i = 0; i < c.num_tokens; ++i) {
+      const bool is_first = i < first_len;
+      const double by_offset = is_first ? offsets.At({0}) + static_cast<double>(i)
+                                        : offsets.At({2}) + static_cast<double>(i - first_len);
+      positions.push_back(static_cast<int64_t>(c.by_offsets ? by_offset : pos_ids.At({i})));
+    }
+  }
+
+  SinCos AngleOf(const RopeCase& c, int64_t token, int64_t pair) const {
+    const int64_t position = positions[static_cast<size_t>(token)];
+    if (c.has_cache) {
+      return {cache.At({position, RotaryDim(c) / 2 + pair}), cache.At({position, pair})};
+    }
+    const double factor = c.has_factors ? factors.At({pair}) : 1;
+    const double angle = static_cast<double>(position) * ScaledFrequency(c, pair) / factor;
+    const double magnitude = c.scaling == RopeScaling::kYarn
+                                 ? 0.1 * std::log(static_cast<double>(c.rope_scale)) + 1
+                                 : 1.0;
+    return {magnitude * std::sin(angle), magnitude * std::cos(angle)};
+  }
+};
 
 /// Values of heads [num_tokens, num_heads, head_dim], rotated.
 std::vector<double> Oracle(std::vector<double> x, int64_t num_heads, const RopeCase& c,
-                           const HostTensor& pos_ids, const HostTensor& factors) {
+                           const Inputs& in) {
   const int64_t num_pairs = RotaryDim(c) / 2;
   for (int64_t row = 0; row < c.num_tokens * num_heads; ++row) {
     for (int64_t i = 0; i < num_pairs; ++i) {
-      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(RotaryDim(c));
-      const double frequency = std::pow(static_cast<double>(c.rope_theta), exponent) /
-                               static_cast<double>(c.rope_scale) /
-                               (c.has_factors ? factors.At({i}) : 1.0);
-      const double angle = pos_ids.At({row / num_heads}) * frequency;
+      const auto [sin, cos] = in.AngleOf(c, row / num_heads, i);
       double& a = x[static_cast<size_t>(row * c.head_dim + (c.interleaved ? 2 * i : i))];
       double& b =
           x[static_cast<size_t>(row * c.head_dim + (c.interleaved ? 2 * i + 1 : i + num_pairs))];
-      const double rotated = a * std::cos(angle) - b * std::sin(angle);
-      b = b * std::cos(angle) + a * std::sin(angle);
+      const double rotated = a * cos - b * sin;
+      b = b * cos + a * sin;
       a = rotated;
     }
   }
   return x;
 }
 
-HostTensor MakeHeads(const RopeCase& c, int64_t num_heads) {
+std::vector<double> Scaled(std::vector<double> x, double scale, DType dtype_out) {
+  const double largest = dtype_out == DType::kE4M3 ? 448 : 57344;
+  for (double& value : x) value = std::clamp(value * scale, -largest, largest);
+  return x;
+}
+
+HostTensor MakeHeads(const RopeCase& c, int64_t num_heads, DType dtype) {
   const int64_t head = c.head_dim + c.head_padding;
-  return {c.dtype,
+  return {dtype,
           {c.num_tokens, num_heads, c.head_dim},
           {num_heads * head + 2 * c.head_padding, head, 1},
           c.head_padding};
@@ -56,40 +131,51 @@ class RopeCaseTest : public ::testing::TestWithParam<RopeCase> {};
 TEST_P(RopeCaseTest, EveryCandidateMatchesTheOracle) {
   const RopeCase& c = GetParam();
   std::mt19937_64 rng(11);
-  HostTensor pos_ids(c.dtype_pos_ids, {c.num_tokens});
-  pos_ids.FillUniform(rng, 0, static_cast<double>(c.max_position));
-  if (c.num_tokens > 1) pos_ids.Set({1}, static_cast<double>(c.max_position));
-  HostTensor factors(DType::kF32, {RotaryDim(c) / 2});
-  factors.FillUniform(rng, 1, 8);
-  const RopeProblem problem{c.dtype, c.interleaved, RotaryDim(c)};
-  for (const std::string& candidate : AcceptingCandidates<RopeOp>(problem)) {
+  const Inputs in(c, rng);
+  const bool is_fp8 = c.dtype_out != c.dtype;
+  for (const std::string& candidate : AcceptingCandidates<RopeOp>(ProblemOf(c))) {
     SCOPED_TRACE(FieldsText(candidate, c));
-    HostTensor q = MakeHeads(c, c.num_qo_heads);
-    HostTensor k = MakeHeads(c, c.num_kv_heads);
+    HostTensor q = MakeHeads(c, c.num_qo_heads, c.dtype);
+    HostTensor k = MakeHeads(c, c.num_kv_heads, c.dtype);
     q.FillNormal(rng);
     k.FillNormal(rng);
-    const auto expected_q = Oracle(q.Values(), c.num_qo_heads, c, pos_ids, factors);
-    const auto expected_k = Oracle(k.Values(), c.num_kv_heads, c, pos_ids, factors);
-    HostTensor other_q = MakeHeads(c, c.num_qo_heads);
-    HostTensor other_k = MakeHeads(c, c.num_kv_heads);
+    auto expected_q = Oracle(q.Values(), c.num_qo_heads, c, in);
+    auto expected_k = Oracle(k.Values(), c.num_kv_heads, c, in);
+    if (is_fp8) {
+      expected_q = Scaled(std::move(expected_q), 3, c.dtype_out);
+      expected_k = Scaled(std::move(expected_k), 300, c.dtype_out);
+    }
+    HostTensor other_q = MakeHeads(c, c.num_qo_heads, c.dtype_out);
+    HostTensor other_k = MakeHeads(c, c.num_kv_heads, c.dtype_out);
     const HostTensor& q_out = c.in_place ? q : other_q;
     const HostTensor& k_out = c.in_place ? k : other_k;
-    ApplyRope(q, k, pos_ids, q_out, k_out,
-              {.style = c.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox,
-               .rotary_dim = c.rotary_dim,
-               .rope_theta = c.rope_theta,
-               .rope_scale = c.rope_scale,
-               .frequency_factors = c.has_factors ? factors.view() : TensorView(),
-               .backend = Backend(candidate)});
-    EXPECT_TRUE(AllNear(q_out, expected_q, ToleranceOf(c.dtype)));
-    EXPECT_TRUE(AllNear(k_out, expected_k, ToleranceOf(c.dtype)));
+    const RopeOptions options{.style = c.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox,
+                              .rotary_dim = c.rotary_dim,
+                              .rope_theta = c.rope_theta,
+                              .rope_scale = c.rope_scale,
+                              .scaling = c.scaling,
+                              .frequency_factors = c.has_factors ? in.factors.view() : TensorView(),
+                              .cos_sin_cache = c.has_cache ? in.cache.view() : TensorView(),
+                              .quant_scale_q = 3,
+                              .quant_scale_kv = 300,
+                              .backend = Backend(candidate)};
+    if (c.by_offsets) {
+      ApplyRopeByOffsets(q, k, {in.indptr, in.offsets}, q_out, k_out, options);
+    } else {
+      ApplyRope(q, k, in.pos_ids, q_out, k_out, options);
+    }
+    EXPECT_TRUE(AllNear(q_out, expected_q, ToleranceOf(c.dtype_out)));
+    EXPECT_TRUE(AllNear(k_out, expected_k, ToleranceOf(c.dtype_out)));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, RopeCaseTest, ::testing::ValuesIn(RopeCases()));
 
 TEST(Rope, AngleOfTheFastestPairIsThePositionEvenFarOut) {
-  for (const std::string& candidate : AcceptingCandidates<RopeOp>({DType::kF32, true, 2})) {
+  for (const std::string& candidate : AcceptingCandidates<RopeOp>({.dtype = DType::kF32,
+                                      .dtype_out = DType::kF32,
+                                      .interleaved = true,
+                                      .rotary_dim = 2})) {
     for (int64_t position : {0, 1, 1000003, 999999937, -5}) {
       HostTensor q(DType::kF32, {1, 1, 2});
       q.FillWith({1, 0});
@@ -102,6 +188,143 @@ TEST(Rope, AngleOfTheFastestPairIsThePositionEvenFarOut) {
       EXPECT_NEAR(q.At({0, 0, 1}), std::sin(static_cast<double>(position)), 4e-7) << candidate;
     }
   }
+}
+
+TEST(Rope, Llama31LeavesFastPairsAloneAndSlowsTheOthersDown) {
+  // Of head_dim 128 and theta 5e5, pair 63 turns 0.0032 times within 8192 tokens, pair 10 167
+  // times.
+  HostTensor q(DType::kF32, {1, 1, 128});
+  HostTensor k(DType::kF32, {1, 0, 128});
+  HostTensor pos_ids(DType::kI32, {1});
+  pos_ids.Fill(100000);
+  q.Fill(0);
+  q.Set({0, 0, 10}, 1);
+  q.Set({0, 0, 63}, 1);
+  ApplyRope(q, k, pos_ids, q, k,
+            {.rope_theta = 5e5f, .rope_scale = 8.0f, .scaling = RopeScaling::kLlama31});
+  EXPECT_NEAR(q.At({0, 0, 10}), std::cos(1e5 * std::pow(5e5, -20.0 / 128)), 1e-6);
+  EXPECT_NEAR(q.At({0, 0, 63}), std::cos(1e5 / 8 * std::pow(5e5, -126.0 / 128)), 1e-6);
+}
+
+TEST(Rope, AnAttentionFactorReplacesYarnsOwn) {
+  HostTensor q(DType::kF32, {1, 1, 2});
+  HostTensor k(DType::kF32, {1, 0, 2});
+  HostTensor pos_ids(DType::kI32, {1});
+  pos_ids.Fill(0);
+  for (float factor : {0.0f, 0.5f}) {
+    q.FillWith({1, 0});
+    ApplyRope(q, k, pos_ids, q, k,
+              {.rope_scale = 4.0f, .scaling = RopeScaling::kYarn, .attention_factor = factor});
+    EXPECT_NEAR(q.At({0, 0, 0}), factor == 0 ? 1 + 0.1 * std::log(4.0) : 0.5, 1e-6);
+  }
+}
+
+/// Parts of latent attention: 64 rotated elements and 512 others, one key a token.
+TEST(RopeQuantize, RotatesOnePartAndNarrowsAll) {
+  const RopeCase c{.dtype_out = DType::kE4M3, .num_qo_heads = 3, .num_kv_heads = 1, .head_dim = 64};
+  std::mt19937_64 rng(13);
+  const Inputs in(c, rng);
+  for (const std::string& candidate : AcceptingCandidates<RopeOp>(ProblemOf(c))) {
+    SCOPED_TRACE(candidate);
+    HostTensor q(c.dtype, {13, 3, 64});
+    HostTensor k(c.dtype, {13, 64});
+    HostTensor q_nope(c.dtype, {13, 3, 512});
+    HostTensor k_nope(c.dtype, {13, 511}, {600, 1});
+    for (HostTensor* tensor : {&q, &k, &q_nope, &k_nope}) tensor->FillNormal(rng);
+    HostTensor q_out(c.dtype_out, {13, 3, 64});
+    HostTensor k_out(c.dtype_out, {13, 64});
+    HostTensor q_nope_out(c.dtype_out, {13, 3, 512});
+    HostTensor k_nope_out(c.dtype_out, {13, 511}, {512, 1});
+    RopeQuantize({.q_rope = q,
+                  .k_rope = k,
+                  .q_nope = q_nope,
+                  .k_nope = k_nope,
+                  .q_rope_out = q_out,
+                  .k_rope_out = k_out,
+                  .q_nope_out = q_nope_out,
+                  .k_nope_out = k_nope_out},
+                 in.pos_ids,
+                 {.quant_scale_q = 2, .quant_scale_kv = 200, .backend = Backend(candidate)});
+    const Tolerance tolerance = ToleranceOf(c.dtype_out);
+    EXPECT_TRUE(AllNear(q_out, Scaled(Oracle(q.Values(), 3, c, in), 2, c.dtype_out), tolerance));
+    EXPECT_TRUE(AllNear(k_out, Scaled(Oracle(k.Values(), 1, c, in), 200, c.dtype_out), tolerance));
+    EXPECT_TRUE(AllNear(q_nope_out, Scaled(q_nope.Values(), 2, c.dtype_out), tolerance));
+    EXPECT_TRUE(AllNear(k_nope_out, Scaled(k_nope.Values(), 200, c.dtype_out), tolerance));
+  }
+}
+
+TEST(RopeQuantize, ErrorsNameThePart) {
+  HostTensor q(DType::kBF16, {2, 3, 8});
+  HostTensor k(DType::kBF16, {2, 8});
+  HostTensor q_out(DType::kE4M3, {2, 3, 8});
+  HostTensor k_out(DType::kE4M3, {2, 8});
+  HostTensor k_e5m2(DType::kE5M2, {2, 8});
+  HostTensor pos_ids(DType::kI32, {2});
+  pos_ids.Fill(0);
+  RopeParts parts{.q_rope = q, .k_rope = k, .q_rope_out = q, .k_rope_out = k};
+  EXPECT_THAT([&] { RopeQuantize(parts, pos_ids); },
+              ThrowsMessage<Error>("q_rope_out: dtype is bf16, accepted: e4m3, e5m2"));
+  parts.q_rope_out = q_out;
+  parts.k_rope_out = k_e5m2;
+  EXPECT_THAT([&] { RopeQuantize(parts, pos_ids); },
+              ThrowsMessage<Error>("k_rope_out: dtype is e5m2, accepted: e4m3"));
+  parts.k_rope_out = k_out;
+  parts.q_nope = q;
+  EXPECT_THAT([&] { RopeQuantize(parts, pos_ids); },
+              ThrowsMessage<Error>("q_nope_out: no tensor was given"));
+}
+
+TEST(Rope, ErrorsNameThePositions) {
+  HostTensor q(DType::kBF16, {3, 2, 8});
+  HostTensor k(DType::kBF16, {3, 1, 8});
+  HostTensor pos_ids(DType::kI32, {3});
+  pos_ids.FillWith({0, 9, 10});
+  HostTensor cache(DType::kF32, {10, 8});
+  HostTensor narrow_cache(DType::kF32, {10, 6});
+  HostTensor half_cache(DType::kF16, {10, 8});
+  EXPECT_THAT([&] { ApplyRope(q, k, pos_ids, q, k, {.cos_sin_cache = cache}); },
+              ThrowsMessage<Error>("cos_sin_cache: has 10 positions, token 2 is at 10"));
+  EXPECT_THAT([&] { ApplyRope(q, k, pos_ids, q, k, {.cos_sin_cache = narrow_cache}); },
+              ThrowsMessage<Error>("cos_sin_cache: shape is [10, 6], expected [any, 8]"));
+  EXPECT_THAT([&] { ApplyRope(q, k, pos_ids, q, k, {.cos_sin_cache = half_cache}); },
+              ThrowsMessage<Error>("cos_sin_cache: dtype is f16, accepted: f32"));
+  HostTensor indptr(DType::kI32, {3});
+  indptr.FillWith({0, 1, 3});
+  HostTensor short_indptr(DType::kI32, {3});
+  short_indptr.FillWith({0, 1, 2});
+  HostTensor offsets(DType::kI32, {2});
+  offsets.FillWith({9, 9});
+  EXPECT_THAT(
+      [&] {
+        ApplyRopeByOffsets(q, k, {indptr, offsets}, q, k, {.cos_sin_cache = cache});
+      },
+      ThrowsMessage<Error>("cos_sin_cache: has 10 positions, token 2 is at 10"));
+  EXPECT_THAT(
+      [&] {
+        ApplyRopeByOffsets(q, k, {short_indptr, offsets}, q, k);
+      },
+      ThrowsMessage<Error>("indptr: ends at 2, expected num_tokens 3"));
+  EXPECT_THAT(
+      [&] {
+        ApplyRopeByOffsets(q, k, {indptr, indptr}, q, k);
+      },
+      ThrowsMessage<Error>("offsets: shape is [3], expected [2]"));
+  EXPECT_THAT([&] { ApplyRopeByOffsets(q, k, {}, q, k); },
+              ThrowsMessage<Error>("indptr: no tensor was given"));
+}
+
+TEST(Rope, ErrorsNameTheScaling) {
+  HostTensor q(DType::kBF16, {1, 1, 8});
+  HostTensor k(DType::kBF16, {1, 1, 8});
+  HostTensor pos_ids(DType::kI32, {1});
+  pos_ids.Fill(0);
+  const auto apply = [&](const RopeOptions& options) { ApplyRope(q, k, pos_ids, q, k, options); };
+  EXPECT_THAT([&] { apply({.scaling = RopeScaling::kLlama31, .low_freq_factor = 4.0f}); },
+              ThrowsMessage<Error>("high_freq_factor: is 4, expected more than low_freq_factor 4"));
+  EXPECT_THAT([&] { apply({.scaling = RopeScaling::kYarn, .old_context_len = 0}); },
+              ThrowsMessage<Error>("old_context_len: is 0, expected 1 or more"));
+  EXPECT_THAT([&] { apply({.scaling = RopeScaling::kYarn, .beta_slow = 64.0f}); },
+              ThrowsMessage<Error>(HasSubstr("beta_fast and beta_slow: are 32 and 64")));
 }
 
 TEST(Rope, ErrorsNameArgumentValueAndWhatIsAccepted) {

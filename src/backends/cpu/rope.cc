@@ -3,8 +3,6 @@
 #include "backends/cpu/rope.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
 namespace flashinfer::cpu {
 namespace {
@@ -15,29 +13,39 @@ constexpr int64_t kElementsPerGrain = 8192;
 }  // namespace
 
 bool AcceptsRope(const RopeProblem& problem, std::string* why) {
-  if (problem.dtype != DType::kF32 && problem.dtype != DType::kF16 &&
-      problem.dtype != DType::kBF16) {
+  if (problem.arch != 0) return Refuse(why, "tensors are on a CUDA device");
+  const DType dtype = problem.dtype;
+  if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16) {
     return Refuse(why, "dtype must be f32, f16 or bf16");
+  }
+  if (problem.dtype_out != dtype && problem.dtype_out != DType::kE4M3 &&
+      problem.dtype_out != DType::kE5M2) {
+    return Refuse(why, "dtype_out must be dtype, e4m3 or e5m2");
   }
   if (problem.rotary_dim > kMaxRotaryDim) return Refuse(why, "rotary_dim must be at most 1024");
   return true;
 }
 
 void FillRopeFrequencies(const RopeParams& params, RopeFrequencies& frequencies) {
-  const int64_t num_pairs = params.rotary_dim / 2;
-  // Successive products instead of a power each: after i of them the error is i units of 2^-53,
-  // and the pairs with many of them turn slowly.
-  const double ratio =
-      num_pairs == 0 ? 1 : std::pow(params.rope_theta, -1.0 / static_cast<double>(num_pairs));
-  double turns = 1 / (2 * std::numbers::pi * params.rope_scale);
-  for (int64_t i = 0; i < num_pairs; ++i, turns *= ratio) {
-    const double factor = params.frequency_factors == nullptr ? 1 : params.frequency_factors[i];
-    frequencies.turns_per_position[i] = turns / factor;
-  }
+  if (params.cos_sin_cache != nullptr) return;
+  double* turns = frequencies.turns_per_position;
+  FillTurnsPerPosition(params.rule, params.rotary_dim, turns);
+  const float* factors = params.rule.frequency_factors;
+  if (factors == nullptr) return;
+  for (int64_t i = 0; i < params.rotary_dim / 2; ++i) turns[i] /= static_cast<double>(factors[i]);
+}
+
+int64_t RopeRequestOf(const RopePositions& positions, int64_t token) {
+  if (positions.indptr == nullptr) return 0;
+  const int32_t* end = positions.indptr + positions.num_requests + 1;
+  return std::upper_bound(positions.indptr, end, token) - positions.indptr - 1;
 }
 
 int64_t RopeGrain(const RopeParams& params) {
-  const int64_t elements = (params.q.num_heads + params.k.num_heads) * params.head_dim;
+  int64_t elements = 0;
+  for (const RopeHeads* heads : {&params.q, &params.k, &params.q_nope, &params.k_nope}) {
+    elements += heads->num_heads * heads->head_dim;
+  }
   return std::max<int64_t>(1, kElementsPerGrain / std::max<int64_t>(1, elements));
 }
 

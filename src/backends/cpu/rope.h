@@ -13,16 +13,23 @@ namespace flashinfer::cpu {
 
 bool AcceptsRope(const RopeProblem& problem, std::string* why);
 
-/// What every token shares: turns (angle / 2π) that pair i advances per position. In double, so
-/// that angles of positions up to 2^31 are right to a float.
+/// What every token shares: turns that pair i advances per position; empty with a cache.
 struct RopeFrequencies {
   double turns_per_position[kMaxRotaryDim / 2];
 };
 void FillRopeFrequencies(const RopeParams& params, RopeFrequencies& frequencies);
 
-/// Tokens `begin` to `end`.
+/// The request of a token, by bisection in indptr.
+int64_t RopeRequestOf(const RopePositions& positions, int64_t token);
+
+/// Tokens `begin` to `end`, the first of which belongs to `request` where offsets give positions.
+struct RopeRange {
+  int64_t begin;
+  int64_t end;
+  int64_t request;
+};
 using RopeTokensFunction = void(const RopeParams& params, const RopeFrequencies& frequencies,
-                                int64_t begin, int64_t end);
+                                const RopeRange& range);
 
 #define FLASHINFER_DECLARE(isa, name) \
   namespace name {                    \
@@ -38,8 +45,9 @@ template <RopeTokensFunction kTokens>
 void RunRope(const RopeParams& params) {
   RopeFrequencies frequencies;
   FillRopeFrequencies(params, frequencies);
-  ParallelFor(params.num_tokens, RopeGrain(params),
-              [&](int64_t begin, int64_t end) { kTokens(params, frequencies, begin, end); });
+  ParallelFor(params.num_tokens, RopeGrain(params), [&](int64_t begin, int64_t end) {
+    kTokens(params, frequencies, {begin, end, RopeRequestOf(params.positions, begin)});
+  });
 }
 
 }  // namespace flashinfer::cpu

@@ -16,27 +16,41 @@ struct Angles {
   float sin[kMaxRotaryDim];
 };
 
-void FillAngles(const RopeParams& p, const RopeFrequencies& frequencies, int64_t token,
-                Angles& angles) {
-  const int64_t at = token * p.pos_ids_stride;
-  const double position = p.dtype_pos_ids == DType::kI64
-                              ? static_cast<double>(static_cast<const int64_t*>(p.pos_ids)[at])
-                              : static_cast<double>(static_cast<const int32_t*>(p.pos_ids)[at]);
+/// Of pair i at i.
+void ComputeAngles(const RopeParams& p, const RopeFrequencies& frequencies, int64_t position,
+                   Angles& angles) {
   const int64_t num_pairs = p.rotary_dim / 2;
   alignas(64) float turns[kMaxRotaryDim / 2];
   for (int64_t i = 0; i < num_pairs; ++i) {
-    const double whole_and_part = position * frequencies.turns_per_position[i];
+    const double whole_and_part = static_cast<double>(position) * frequencies.turns_per_position[i];
     constexpr double kMagic = 6755399441055744.0;  // 1.5 · 2^52: adding it rounds to whole numbers
     turns[i] = static_cast<float>(whole_and_part - ((whole_and_part + kMagic) - kMagic));
   }
+  const F32 magnitude = F32::Set(p.rule.magnitude);
   for (int64_t i = 0; i < num_pairs; i += kWidth) {
     const int n = num_pairs - i < kWidth ? static_cast<int>(num_pairs - i) : kWidth;
     const SinCos of = SinCosOfTurns(Load(turns + i, n));
-    Store(angles.sin + i, of.sin, n);
-    Store(angles.cos + i, of.cos, n);
+    Store(angles.sin + i, of.sin * magnitude, n);
+    Store(angles.cos + i, of.cos * magnitude, n);
+  }
+}
+
+void ReadAngles(const RopeParams& p, int64_t position, Angles& angles) {
+  const int64_t num_pairs = p.rotary_dim / 2;
+  const float* cache = p.cos_sin_cache + position * p.cos_sin_cache_stride;
+  for (int64_t i = 0; i < num_pairs; ++i) angles.cos[i] = cache[i];
+  for (int64_t i = 0; i < num_pairs; ++i) angles.sin[i] = cache[num_pairs + i];
+}
+
+void FillAngles(const RopeParams& p, const RopeFrequencies& frequencies, int64_t position,
+                Angles& angles) {
+  if (p.cos_sin_cache == nullptr) {
+    ComputeAngles(p, frequencies, position, angles);
+  } else {
+    ReadAngles(p, position, angles);
   }
   if (!p.interleaved) return;
-  for (int64_t i = num_pairs - 1; i >= 0; --i) {
+  for (int64_t i = p.rotary_dim / 2 - 1; i >= 0; --i) {
     const float sine = angles.sin[i];
     const float cosine = angles.cos[i];
     angles.sin[2 * i] = -sine;
@@ -46,63 +60,118 @@ void FillAngles(const RopeParams& p, const RopeFrequencies& frequencies, int64_t
   }
 }
 
-template <class T>
-void RotateNeox(const T* x, T* out, const Angles& angles, int64_t half) {
+/// Rounds once, after the factor; outputs as wide as the inputs have none.
+template <class O>
+inline void StoreScaled(O* out, F32 v, F32 factor, int n) {
+  Store(out, sizeof(O) == 1 ? v * factor : v, n);
+}
+
+template <class T, class O>
+void RotateNeox(const T* x, O* out, const Angles& angles, int64_t half, F32 factor) {
   for (int64_t i = 0; i < half; i += kWidth) {
     const int n = half - i < kWidth ? static_cast<int>(half - i) : kWidth;
     const F32 a = Load(x + i, n);
     const F32 b = Load(x + half + i, n);
     const F32 cos = Load(angles.cos + i, n);
     const F32 sin = Load(angles.sin + i, n);
-    Store(out + i, a * cos - b * sin, n);
-    Store(out + half + i, Fma(b, cos, a * sin), n);
+    StoreScaled(out + i, a * cos - b * sin, factor, n);
+    StoreScaled(out + half + i, Fma(b, cos, a * sin), factor, n);
   }
 }
 
-template <class T>
-void RotateInterleaved(const T* x, T* out, const Angles& angles, int64_t rotary_dim) {
+template <class T, class O>
+void RotateInterleaved(const T* x, O* out, const Angles& angles, int64_t rotary_dim, F32 factor) {
   for (int64_t i = 0; i < rotary_dim; i += kWidth) {
     const int n = rotary_dim - i < kWidth ? static_cast<int>(rotary_dim - i) : kWidth;
     const F32 a = Load(x + i, n);
-    Store(out + i, Fma(a, Load(angles.cos + i, n), SwapPairs(a) * Load(angles.sin + i, n)), n);
+    const F32 swapped = SwapPairs(a) * Load(angles.sin + i, n);
+    StoreScaled(out + i, Fma(a, Load(angles.cos + i, n), swapped), factor, n);
   }
 }
 
 template <class T>
-void Heads(const RopeParams& p, const RopeHeads& heads, int64_t token, const Angles& angles) {
+void Copy(const T* x, T* out, int64_t size, F32) {
+  if (x == out) return;
+  for (int64_t i = 0; i < size; ++i) out[i] = x[i];
+}
+
+template <class T, class O>
+void Copy(const T* x, O* out, int64_t size, F32 factor) {
+  for (int64_t i = 0; i < size; i += kWidth) {
+    const int n = size - i < kWidth ? static_cast<int>(size - i) : kWidth;
+    Store(out + i, Load(x + i, n) * factor, n);
+  }
+}
+
+/// Calls `body(x, out)` for each head of a token.
+template <class T, class O, class Body>
+inline void ForEachHead(const RopeHeads& heads, int64_t token, Body body) {
   const T* x = static_cast<const T*>(heads.in) + token * heads.in_stride_token;
-  T* out = static_cast<T*>(heads.out) + token * heads.out_stride_token;
+  O* out = static_cast<O*>(heads.out) + token * heads.out_stride_token;
   for (int64_t head = 0; head < heads.num_heads; ++head) {
-    if (p.interleaved) {
-      RotateInterleaved(x, out, angles, p.rotary_dim);
-    } else {
-      RotateNeox(x, out, angles, p.rotary_dim / 2);
-    }
-    if (x != out) {
-      for (int64_t i = p.rotary_dim; i < p.head_dim; ++i) out[i] = x[i];
-    }
+    body(x, out);
     x += heads.in_stride_head;
     out += heads.out_stride_head;
   }
 }
 
-template <class T>
-void Tokens(const RopeParams& p, const RopeFrequencies& frequencies, int64_t begin, int64_t end) {
-  Angles angles;
-  for (int64_t token = begin; token < end; ++token) {
-    FillAngles(p, frequencies, token, angles);
-    Heads<T>(p, p.q, token, angles);
-    Heads<T>(p, p.k, token, angles);
+template <class T, class O>
+void Rotate(const RopeParams& p, const RopeHeads& heads, int64_t token, const Angles& angles) {
+  const F32 factor = F32::Set(heads.quant_scale);
+  ForEachHead<T, O>(heads, token, [&](const T* x, O* out) {
+    if (p.interleaved) {
+      RotateInterleaved(x, out, angles, p.rotary_dim, factor);
+    } else {
+      RotateNeox(x, out, angles, p.rotary_dim / 2, factor);
+    }
+    Copy(x + p.rotary_dim, out + p.rotary_dim, heads.head_dim - p.rotary_dim, factor);
+  });
+}
+
+template <class T, class O>
+void Narrow(const RopeHeads& heads, int64_t token) {
+  const F32 factor = F32::Set(heads.quant_scale);
+  ForEachHead<T, O>(heads, token,
+                    [&](const T* x, O* out) { Copy(x, out, heads.head_dim, factor); });
+}
+
+/// `request` moves on to the one that `token` belongs to.
+int64_t PositionOf(const RopePositions& positions, int64_t token, int64_t& request) {
+  if (positions.ids == nullptr) {
+    while (token >= positions.indptr[request + 1]) ++request;
+    return positions.offsets[request] + (token - positions.indptr[request]);
   }
+  const int64_t at = token * positions.ids_stride;
+  return positions.dtype_ids == DType::kI64 ? static_cast<const int64_t*>(positions.ids)[at]
+                                            : static_cast<const int32_t*>(positions.ids)[at];
+}
+
+template <class T, class O>
+void Tokens(const RopeParams& p, const RopeFrequencies& frequencies, const RopeRange& range) {
+  Angles angles;
+  int64_t request = range.request;
+  for (int64_t token = range.begin; token < range.end; ++token) {
+    FillAngles(p, frequencies, PositionOf(p.positions, token, request), angles);
+    Rotate<T, O>(p, p.q, token, angles);
+    Rotate<T, O>(p, p.k, token, angles);
+    Narrow<T, O>(p.q_nope, token);
+    Narrow<T, O>(p.k_nope, token);
+  }
+}
+
+template <class T>
+void TokensOf(const RopeParams& p, const RopeFrequencies& frequencies, const RopeRange& range) {
+  if (p.dtype_out == DType::kE4M3) return Tokens<T, E4M3>(p, frequencies, range);
+  if (p.dtype_out == DType::kE5M2) return Tokens<T, E5M2>(p, frequencies, range);
+  Tokens<T, T>(p, frequencies, range);
 }
 
 }  // namespace
 
-void RopeTokens(const RopeParams& p, const RopeFrequencies& frequencies, int64_t begin,
-                int64_t end) {
-  if (p.dtype == DType::kF32) return Tokens<float>(p, frequencies, begin, end);
-  if (p.dtype == DType::kF16) return Tokens<F16>(p, frequencies, begin, end);
-  Tokens<BF16>(p, frequencies, begin, end);
+void RopeTokens(const RopeParams& p, const RopeFrequencies& frequencies, const RopeRange& range) {
+  if (p.dtype == DType::kF32) return TokensOf<float>(p, frequencies, range);
+  if (p.dtype == DType::kF16) return TokensOf<F16>(p, frequencies, range);
+  TokensOf<BF16>(p, frequencies, range);
 }
 
 }  // namespace flashinfer::cpu::FLASHINFER_ISA
