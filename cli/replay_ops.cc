@@ -228,6 +228,44 @@ AttentionExtras AttentionExtrasOf(const DumpedCall& c) {
           .bias = c.Tensor("bias")};
 }
 
+MlaProblem MlaProblemOf(const DumpedCall& c) {
+  const Fields fields = c.ProblemFields("problem");
+  const auto text = [&](std::string_view name) -> const std::string& {
+    return fields.find(name)->second;
+  };
+  const auto integer = [&](std::string_view name) { return std::stoi(text(name)); };
+  return {.dtype_q = ParseDType(text("dtype_q")),
+          .dtype_kv = ParseDType(text("dtype_kv")),
+          .dtype_out = ParseDType(text("dtype_out")),
+          .num_heads = integer("num_heads"),
+          .head_dim_ckv = integer("head_dim_ckv"),
+          .head_dim_kpe = integer("head_dim_kpe"),
+          .page_size = integer("page_size"),
+          .causal = integer("causal") != 0,
+          .window_left = integer("window_left"),
+          .sm_scale = std::stof(text("sm_scale")),
+          .logits_soft_cap = std::stof(text("logits_soft_cap")),
+          .fixed_split_size = integer("fixed_split_size"),
+          .arch = integer("arch")};
+}
+
+void ReplayMlaPlan(const Call& c, ReplayObjects& objects) {
+  ObjectToPlan<BatchMla>(c, objects)
+      .Plan(MlaProblemOf(*c), c->Tensor("qo_indptr"),
+            {c->Tensor("indptr"), c->Tensor("indices"), c->Tensor("kv_len")});
+}
+
+void ReplayMlaRun(const Call& c, ReplayObjects& objects) {
+  objects.Get<Planned<BatchMla>>(*c, "object")
+      .object.Run(c->Tensor("q_nope"), c->Tensor("q_pe"),
+                  {.ckv = c->Tensor("cache.ckv"),
+                   .kpe = c->Tensor("cache.kpe"),
+                   .ckv_scale = c->Float("cache.ckv_scale"),
+                   .kpe_scale = c->Float("cache.kpe_scale"),
+                   .ckv_scales = c->Tensor("cache.ckv_scales")},
+                  c->Tensor("out"), c->Tensor("lse"));
+}
+
 void ReplayDecodePlan(const Call& c, ReplayObjects& objects) {
   ObjectToPlan<BatchDecode>(c, objects).Plan(AttentionProblemOf(*c), PagesOf(*c));
 }
@@ -340,6 +378,8 @@ constexpr ReplayRow kTable[] = {
     {"argmax", ReplayArgMax},
     {"batch_decode.plan", ReplayDecodePlan},
     {"batch_decode.run", ReplayAttentionRun<BatchDecode>},
+    {"batch_mla.plan", ReplayMlaPlan},
+    {"batch_mla.run", ReplayMlaRun},
     {"batch_prefill.plan", ReplayPrefillPlan},
     {"batch_prefill.run", ReplayAttentionRun<BatchPrefill>},
     {"batch_prefill_ragged.plan", ReplayRaggedPlan},

@@ -6,6 +6,7 @@
 #include "flashinfer/attention/cascade.h"
 #include "flashinfer/attention/decode.h"
 #include "flashinfer/attention/kv_cache.h"
+#include "flashinfer/attention/mla.h"
 #include "flashinfer/attention/prefill.h"
 #include "flashinfer/attention/problem.h"
 #include "flashinfer/backend.h"

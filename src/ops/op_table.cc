@@ -12,6 +12,7 @@
 #include "ops/linear.h"
 #include "ops/merge_state.h"
 #include "ops/merge_states.h"
+#include "ops/mla.h"
 #include "ops/norm.h"
 #include "ops/page_copy.h"
 #include "ops/page_positions.h"
@@ -64,6 +65,11 @@ constexpr std::array<std::string_view, 5> kAttention{
     "dtype_q=bf16 dtype_kv=bf16 dtype_out=bf16", "dtype_q=f32 dtype_kv=f16 dtype_out=f32",
     "dtype_q=bf16 dtype_kv=f16 dtype_out=bf16 head_dim_qk=192 head_dim_vo=128"};
 
+constexpr std::array<std::string_view, 6> kMla{
+    "dtype_q=f32 dtype_kv=f32 dtype_out=f32",    "dtype_q=f16 dtype_kv=f16 dtype_out=f16",
+    "dtype_q=bf16 dtype_kv=bf16 dtype_out=bf16", "dtype_q=bf16 dtype_kv=e4m3 dtype_out=bf16",
+    "dtype_q=bf16 dtype_kv=e5m2 dtype_out=bf16", "dtype_q=bf16 dtype_kv=i8 dtype_out=bf16"};
+
 constexpr std::array<std::string_view, 1> kHost{"arch=0"};
 
 constexpr std::array<std::string_view, 8> kPageCopy{
@@ -83,6 +89,7 @@ constexpr OpRow kTable[] = {
     Row<MergeStatesOp>(kFloatTypes),
     Row<BatchDecodeOp>(kAttention),
     Row<BatchPrefillOp>(kAttention),
+    Row<MlaOp>(kMla),
     Row<GemmOp>(kGemm),
     Row<LinearOp>(kLinear),
     Row<NormOp>(kNorm),

@@ -123,6 +123,25 @@ void CallLatentPages() {
   GatherPagedMlaKvCache(ckv, kpe, c.pages(), Ints({1}), Ints({0}), k, v, {.v_scale = 2});
 }
 
+void CallMla() {
+  MlaProblem problem;
+  problem.dtype_q = problem.dtype_kv = problem.dtype_out = DType::kF32;
+  problem.num_heads = 3;
+  problem.head_dim_ckv = 16;
+  problem.head_dim_kpe = 8;
+  problem.page_size = 4;
+  problem.causal = true;
+  problem.sm_scale = 0.2f;
+  Workspace workspace;
+  BatchMla mla(workspace);
+  const HostTensor indices = Ints({3, 0, 2});
+  mla.Plan(problem, Ints({0, 2, 3}), {Ints({0, 2, 3}), indices, Ints({5, 2})});
+  HostTensor out(DType::kF32, {3, 3, 16});
+  HostTensor lse(DType::kF32, {3, 3});
+  mla.Run(Normal(DType::kF32, {3, 3, 16}), Normal(DType::kF32, {3, 3, 8}),
+          {Normal(DType::kF32, {4, 4, 16}), Normal(DType::kF32, {4, 4, 8})}, out, lse);
+}
+
 void CallPagePositions() {
   HostTensor batch_indices(DType::kI32, {4});
   HostTensor positions(DType::kI32, {4});
@@ -234,6 +253,7 @@ void CallSampling() {
 constexpr NamedCall kCalls[] = {
     {"append", CallAppend},
     {"latent_pages", CallLatentPages},
+    {"mla", CallMla},
     {"page_positions", CallPagePositions},
     {"decode", CallDecode},
     {"gemm", CallGemm},

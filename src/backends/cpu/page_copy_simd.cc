@@ -11,18 +11,6 @@ namespace flashinfer::cpu::FLASHINFER_ISA {
 namespace {
 
 template <class T>
-F32 LoadElements(const T* p, int n) {
-  if constexpr (!std::is_same_v<T, int8_t>) {
-    return Load(p, n);
-  } else {
-    if (n == F32::kWidth) return LoadBytes(p);
-    int8_t lanes[F32::kWidth] = {};
-    for (int i = 0; i < n; ++i) lanes[i] = p[i];
-    return LoadBytes(lanes);
-  }
-}
-
-template <class T>
 void StoreElements(T* p, F32 x, int n) {
   if constexpr (!std::is_same_v<T, int8_t>) {
     Store(p, x, n);
@@ -40,7 +28,7 @@ void CopyRow(const From* from, To* to, int64_t size, [[maybe_unused]] F32 factor
   constexpr int kWidth = F32::kWidth;
   for (int64_t i = 0; i < size; i += kWidth) {
     const int n = size - i < kWidth ? static_cast<int>(size - i) : kWidth;
-    F32 x = LoadElements(from + i, n);
+    F32 x = Load(from + i, n);
     if constexpr (sizeof(From) == 1 || sizeof(To) == 1) x = x * factor;
     StoreElements(to + i, x, n);
   }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidates of latent attention, in order.
+#include "backends/cpu/mla.h"
+#include "ops/mla.h"
+
+namespace flashinfer {
+
+std::span<const Candidate<MlaProblem, MlaOp::Entry>> MlaOp::Candidates() {
+  static constexpr auto kCandidates = cpu::CpuCandidates<MlaProblem, MlaOp::Entry>(
+      cpu::AcceptsMla,
+      {cpu::MlaEntryOf<cpu::avx512_bf16::kMlaKernels>(),
+       cpu::MlaEntryOf<cpu::avx512::kMlaKernels>(), cpu::MlaEntryOf<cpu::avx2::kMlaKernels>(),
+       cpu::MlaEntryOf<cpu::scalar::kMlaKernels>()});
+  return kCandidates;
+}
+
+}  // namespace flashinfer
