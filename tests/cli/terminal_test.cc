@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
-#include <signal.h>
 
 #include <array>
-#include <chrono>
+#include <csignal>
 
 #include "cli_fixture.h"
 
