@@ -95,6 +95,8 @@ def run_engine(model, threads):
         ("decode of 128 after 128", ours["decode"], peer, theirs["decode_tokens_per_s"]),
         ("16 requests of 128 in, 128 out at once", ours["batch"], peer + ", one after the other",
          theirs["request_tokens_per_s"]),
+        ("16 requests of 128 in, 128 out at once", ours["batch"], peer + ", in its own batches",
+         theirs["at_once_tokens_per_s"]),
     ]
     device = device_name(threads)
     with open(RESULTS / "engine.jsonl", "w", encoding="utf-8") as file:
