@@ -28,12 +28,12 @@ def matrix(flashinfer):
 
 
 def latest_rows():
-    """The last line of each case on each device, from benchmarks/results."""
+    """The last line of each case and peer on each device, from benchmarks/results."""
     rows = {}
     for path in sorted((ROOT / "benchmarks/results").glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            rows[row["op"], row["case"], row["device"]] = row
+            rows[row["op"], row["case"], row.get("peer"), row["device"]] = row
     return list(rows.values())
 
 

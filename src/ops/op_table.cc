@@ -30,8 +30,10 @@ Explanation ExplainFields(const std::vector<std::string_view>& fields, Backend b
 
 template <class Op, size_t kSize>
 constexpr OpRow Row(const std::array<std::string_view, kSize>& matrix) {
-  return {Op::kName, ExplainFields<Op>, matrix};
+  return {Op::kName, ExplainFields<Op>, matrix, requires(typename Op::Problem p){p.arch;
 }
+};  // namespace
+}  // namespace flashinfer
 
 constexpr std::array<std::string_view, 9> kNorm{
     "dtype=f32 dtype_weight=f32 dtype_out=f32",
@@ -119,16 +121,70 @@ Explanation Explain(std::string_view problem) {
       fmt::format("'{}' does not begin with an operator; operators: {}", problem, Join(names)));
 }
 
+namespace {
+
+/// Architectures that a column of the support matrix stands for; host memory is 0.
+struct MatrixColumn {
+  std::string_view title;
+  std::array<int32_t, 5> archs;  // the rest are 0
+};
+constexpr MatrixColumn kMatrixColumns[] = {{"CPU", {}},
+                                           {"SM75", {75}},
+                                           {"SM80 to SM89", {80, 86, 87, 88, 89}},
+                                           {"SM90", {90}},
+                                           {"SM100 to SM121", {100, 103, 110, 120, 121}}};
+
+/// Candidates that take the problem, without what all of a kind begin with; or why none does.
+std::string MatrixCell(const OpRow& row, std::string_view fields, int32_t arch) {
+  const std::string_view backend = arch == 0 ? "cpu" : "cuda";
+  if (arch != 0 && !row.has_arch) return "no kernel";
+  std::vector<std::string_view> words = SplitWords(fields);
+  const std::string arch_word = fmt::format("arch={}", arch);
+  if (arch != 0) words.emplace_back(arch_word);
+  std::vector<std::string> accepting;
+  bool is_all = true;
+  std::string reason = "no kernel";
+  for (const Verdict& v : row.explain(words, Backend(), Machine::kAny).verdicts) {
+    if (!Names(Backend(backend), v.candidate)) continue;
+    is_all = is_all && v.accepted;
+    if (v.accepted) accepting.push_back(v.candidate.substr(backend.size() + 1));
+    if (!v.accepted) reason = v.reason;
+  }
+  if (accepting.empty()) return reason;
+  return arch == 0 && is_all ? "all" : Join(accepting);
+}
+
+/// One cell for all architectures of a column where they agree.
+std::string MatrixCell(const OpRow& row, std::string_view fields, const MatrixColumn& column) {
+  const std::string first = MatrixCell(row, fields, column.archs[0]);
+  std::string each;
+  bool is_same = true;
+  for (int32_t arch : column.archs) {
+    if (arch == 0) continue;
+    const std::string cell = MatrixCell(row, fields, arch);
+    is_same = is_same && cell == first;
+    each += fmt::format("{}SM{}: {}", each.empty() ? "" : "; ", arch, cell);
+  }
+  return is_same ? first : each;
+}
+
+}  // namespace
+
 std::string SupportMatrix() {
-  std::string text = "| Operator | Problem | Backends |\n|---|---|---|\n";
+  std::string text = "| Operator | Problem |";
+  std::string line = "|---|---|";
+  for (const MatrixColumn& column : kMatrixColumns) {
+    text += fmt::format(" {} |", column.title);
+    line += "---|";
+  }
+  text += "\n" + line + "\n";
   for (const OpRow& row : OpTable()) {
     for (std::string_view fields : row.matrix) {
-      std::vector<std::string> accepting;
-      for (const Verdict& v : row.explain(SplitWords(fields), Backend(), Machine::kAny).verdicts) {
-        if (v.accepted) accepting.push_back(v.candidate);
+      text += fmt::format("| `{}` | `{}` |", row.name, fields);
+      for (const MatrixColumn& column : kMatrixColumns) {
+        text += fmt::format(" {} |", MatrixCell(row, fields, column));
       }
-      text += fmt::format("| `{}` | `{}` | {} |\n", row.name, fields,
-                          accepting.empty() ? "none" : Join(accepting));
+      text += "\n";
     }
   }
   return text;

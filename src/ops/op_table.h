@@ -17,6 +17,7 @@ struct OpRow {
                          Machine machine);
   /// Problems that the support matrix shows, as fields: one row each.
   std::span<const std::string_view> matrix;
+  bool has_arch;  ///< its problem has the field `arch`: it may have kernels for GPUs
 };
 
 std::span<const OpRow> OpTable();
