@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/convert.h"
@@ -96,7 +97,11 @@ std::vector<VectorCase> ReadVectorCases(const std::string& index) {
   const std::filesystem::path folder = std::filesystem::path(index).parent_path();
   std::vector<VectorCase> cases;
   for (const auto& json : nlohmann::json::parse(ReadWholeFile(index))) {
-    cases.push_back({json.at("name"), json.at("op"), json.at("attributes"),
+    std::map<std::string, double> attributes;
+    for (const auto& [name, value] : json.at("attributes").items()) {
+      if (value.is_number()) attributes[name] = value;
+    }
+    cases.push_back({json.at("name"), json.at("op"), std::move(attributes),
                      ReadTensors(json.at("inputs"), folder),
                      ReadTensors(json.at("outputs"), folder)});
   }

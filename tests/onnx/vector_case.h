@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ struct VectorTensor {
 struct VectorCase {
   std::string name;
   std::string op;
-  nlohmann::json attributes;
+  std::map<std::string, double> attributes;  ///< those that are numbers
   std::vector<std::optional<VectorTensor>> inputs, outputs;
 
   const VectorTensor& input(size_t i) const { return inputs.at(i).value(); }
@@ -36,7 +36,8 @@ struct VectorCase {
   const VectorTensor& output(size_t i = 0) const { return outputs.at(i).value(); }
   template <class T>
   T Attribute(const char* attribute, T fallback) const {
-    return attributes.value(attribute, fallback);
+    const auto found = attributes.find(attribute);
+    return found == attributes.end() ? fallback : static_cast<T>(found->second);
   }
 };
 
