@@ -355,7 +355,8 @@ SamplingOptions SamplingOptionsOf(const DumpedCall& c) {
           .filter_order =
               c.Text("filter_order") == "joint" ? FilterOrder::kJoint : FilterOrder::kTopKFirst,
           .seed = c.Rows<int64_t>("seed"),
-          .offset = c.Rows<int64_t>("offset")};
+          .offset = c.Rows<int64_t>("offset"),
+          .indices = c.Tensor("indices")};
 }
 
 void ReplaySampleFromLogits(const Call& c, ReplayObjects&) {
@@ -372,6 +373,32 @@ void ReplayArgMax(const Call& c, ReplayObjects&) {
   ArgMax(c->Tensor("logits"), c->Tensor("tokens"), c->Tensor("valid"));
 }
 
+void ReplayTopKRenorm(const Call& c, ReplayObjects&) {
+  TopKRenormProbs(c->Tensor("probs"), c->Tensor("out"), c->Rows<int32_t>("top_k"));
+}
+
+void ReplayTopPRenorm(const Call& c, ReplayObjects&) {
+  TopPRenormProbs(c->Tensor("probs"), c->Tensor("out"), c->Rows<float>("top_p"));
+}
+
+void ReplayTopKMask(const Call& c, ReplayObjects&) {
+  TopKMaskLogits(c->Tensor("logits"), c->Tensor("out"), c->Rows<int32_t>("top_k"));
+}
+
+void ReplayTopK(const Call& c, ReplayObjects&) {
+  TopK(c->Tensor("input"), c->Tensor("values"), c->Tensor("indices"),
+       {.sorted = c->Bool("sorted"),
+        .tie_break = c->Text("tie_break") == "highest_index" ? TieBreak::kHighestIndex
+                                                             : TieBreak::kLowestIndex});
+}
+
+void ReplayChainSpeculative(const Call& c, ReplayObjects&) {
+  ChainSpeculativeSampling(
+      c->Tensor("draft_probs"), c->Tensor("draft_tokens"), c->Tensor("target_probs"),
+      {c->Tensor("tokens"), c->Tensor("num_accepted"), c->Tensor("num_emitted")},
+      {.seed = c->Rows<int64_t>("seed"), .offset = c->Rows<int64_t>("offset")});
+}
+
 constexpr ReplayRow kTable[] = {
     {"append_paged_kv_cache", ReplayAppendPagedKvCache},
     {"append_paged_mla_kv_cache", ReplayAppendPagedMlaKvCache},
@@ -384,6 +411,7 @@ constexpr ReplayRow kTable[] = {
     {"batch_prefill.run", ReplayAttentionRun<BatchPrefill>},
     {"batch_prefill_ragged.plan", ReplayRaggedPlan},
     {"batch_prefill_ragged.run", ReplayRaggedRun},
+    {"chain_speculative_sampling", ReplayChainSpeculative},
     {"fused_add_rmsnorm", ReplayAddNorm<FusedAddRmsNorm>},
     {"gather_paged_kv_cache", ReplayGatherPagedKvCache},
     {"gather_paged_mla_kv_cache", ReplayGatherPagedMlaKvCache},
@@ -411,6 +439,10 @@ constexpr ReplayRow kTable[] = {
     {"single_decode", ReplaySingle<SingleDecode>},
     {"single_prefill", ReplaySingle<SinglePrefill>},
     {"softmax", ReplaySoftmax},
+    {"top_k", ReplayTopK},
+    {"top_k_mask_logits", ReplayTopKMask},
+    {"top_k_renorm_probs", ReplayTopKRenorm},
+    {"top_p_renorm_probs", ReplayTopPRenorm},
     {"variable_length_merge_states", ReplayVariableLengthMergeStates},
 };
 

@@ -21,4 +21,5 @@
 #include "flashinfer/sampling.h"
 #include "flashinfer/stream.h"
 #include "flashinfer/tensor.h"
+#include "flashinfer/topk.h"
 #include "flashinfer/version.h"

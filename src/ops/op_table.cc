@@ -8,6 +8,7 @@
 #include "ops/activation.h"
 #include "ops/batch_decode.h"
 #include "ops/batch_prefill.h"
+#include "ops/chain_speculative.h"
 #include "ops/gemm.h"
 #include "ops/linear.h"
 #include "ops/merge_state.h"
@@ -18,6 +19,8 @@
 #include "ops/page_positions.h"
 #include "ops/rope.h"
 #include "ops/sampling.h"
+#include "ops/token_filter.h"
+#include "ops/topk.h"
 
 namespace flashinfer {
 namespace {
@@ -60,6 +63,7 @@ constexpr std::array<std::string_view, 7> kActivation{
     "kind=silu dtype=bf16 dtype_out=e5m2",     "kind=gelu dtype=bf16 dtype_out=bf16",
     "kind=gelu_tanh dtype=bf16 dtype_out=bf16"};
 
+constexpr std::array<std::string_view, 1> kF32{"dtype=f32"};
 constexpr std::array<std::string_view, 3> kFloatTypes{"dtype=f32", "dtype=f16", "dtype=bf16"};
 
 constexpr std::array<std::string_view, 5> kAttention{
@@ -100,6 +104,9 @@ constexpr OpRow kTable[] = {
     Row<SoftmaxOp>(kFloatTypes),
     Row<SamplingOp>(kFloatTypes),
     Row<ArgMaxOp>(kFloatTypes),
+    Row<TokenFilterOp>(kFloatTypes),
+    Row<TopKOp>(kFloatTypes),
+    Row<ChainSpeculativeOp>(kF32),
 };
 
 }  // namespace

@@ -2,8 +2,6 @@
 // Softmax, sampling and argmax: check, choose, run.
 #include "ops/sampling.h"
 
-#include <limits>
-
 #include "core/check.h"
 #include "core/log.h"
 #include "dispatch/choose.h"
@@ -11,108 +9,62 @@
 namespace flashinfer {
 namespace {
 
-constexpr float kMaxFloat = std::numeric_limits<float>::max();
-
-/// The values that a parameter may take, and how a message says so.
-template <class T>
-struct Accepted {
-  DType dtype;
-  T low;
-  T high;
-  std::string_view text;
-};
-
-constexpr Accepted<float> kTemperatures{DType::kF32, 0, kMaxFloat, "0 or more"};
-constexpr Accepted<float> kFractions{DType::kF32, 0, 1, "0 to 1"};
-constexpr Accepted<int32_t> kCounts{DType::kI32, 0, std::numeric_limits<int32_t>::max(),
-                                    "0 (all) or more"};
-constexpr Accepted<int64_t> kAny{DType::kI64, std::numeric_limits<int64_t>::min(),
-                                 std::numeric_limits<int64_t>::max(), "any"};
-
-template <class T>
-RowValues<T> Check(std::string_view name, const PerRow<T>& values, const TensorView& rows,
-                   const Accepted<T>& accepted) {
-  const auto is_good = [&](T v) { return v >= accepted.low && v <= accepted.high; };
-  if (!values.tensor.defined()) {
-    FLASHINFER_CHECK(is_good(values.value), "{}: is {}, accepted: {}", name, values.value,
-                     accepted.text);
-    return {.value = values.value};
-  }
-  const TensorView& tensor = values.tensor;
-  const bool is_single = tensor.rank() == 1 && tensor.shape(0) == 1;
-  CheckTensor(name, tensor)
-      .On(rows.device())
-      .Is(accepted.dtype)
-      .Shape({is_single ? 1 : rows.shape(0)});
-  const RowValues<T> checked{.data = tensor.data_as<const T>(),
-                             .stride = is_single ? 0 : tensor.stride(0)};
-  for (int64_t row = 0; row < tensor.shape(0); ++row) {
-    FLASHINFER_CHECK(is_good(checked[row]), "{}: row {} is {}, accepted: {}", name, row,
-                     checked[row], accepted.text);
-  }
-  if (is_single) return {.value = *checked.data};
-  return checked;
-}
-
-VocabularyRows CheckRows(std::string_view name, const TensorView& rows, bool are_logits) {
-  CheckTensor(name, rows).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(2).LastDimDense();
-  FLASHINFER_CHECK(rows.shape(1) > 0 && rows.shape(1) <= std::numeric_limits<int32_t>::max(),
-                   "{}: vocab_size is {}, accepted: 1 to 2147483647", name, rows.shape(1));
-  return {.data = rows.data(),
-          .num_rows = rows.shape(0),
-          .vocab_size = rows.shape(1),
-          .stride = rows.stride(0),
-          .dtype = rows.dtype(),
-          .are_logits = are_logits};
-}
-
-TokenOutputs CheckOutputs(const TensorView& rows, const TensorView& tokens,
-                          const TensorView& valid) {
-  const int64_t num_rows = rows.shape(0);
-  CheckTensor("tokens", tokens).On(rows.device()).Is(DType::kI32).Shape({num_rows}).NoOverlap();
+TokenOutputs CheckOutputs(int64_t num_rows, const TensorView& tokens, const TensorView& valid) {
+  CheckTensor("tokens", tokens).On({}).Is(DType::kI32).Shape({num_rows}).NoOverlap();
   TokenOutputs out{tokens.data_as<int32_t>(), tokens.stride(0), nullptr, 0};
   if (valid.defined()) {
-    CheckTensor("valid", valid).On(rows.device()).Is(DType::kBool).Shape({num_rows}).NoOverlap();
+    CheckTensor("valid", valid).On({}).Is(DType::kBool).Shape({num_rows}).NoOverlap();
     out.valid = valid.data_as<bool>();
     out.valid_stride = valid.stride(0);
   }
   return out;
 }
 
-template <class T>
-LogArgument Argument(std::string_view name, const PerRow<T>& values) {
-  if (values.tensor.defined()) return {name, values.tensor};
-  return {name, ValueText(values.value)};
+RowIndices CheckIndices(const TensorView& indices, int64_t num_rows) {
+  if (!indices.defined()) return {};
+  CheckTensor("indices", indices).On({}).IsOneOf({DType::kI32, DType::kI64}).Rank(1);
+  const RowIndices checked{indices.data(), indices.dtype() == DType::kI64, indices.stride(0)};
+  for (int64_t i = 0; i < indices.shape(0); ++i) {
+    FLASHINFER_CHECK(checked[i] >= 0 && checked[i] < num_rows,
+                     "indices[{}]: is {}, accepted: 0 to {}", i, checked[i], num_rows - 1);
+  }
+  return checked;
 }
 
 /// `rows` is logits or probs, as `name` says.
 void LogSampling(std::string_view op, std::string_view name, const TensorView& rows,
                  const TensorView& tokens, const TensorView& valid, const SamplingOptions& o) {
   LogCall(op, {{name, rows},
+               {"indices", o.indices},
                {"tokens", tokens},
                {"valid", valid},
-               Argument("temperature", o.temperature),
-               Argument("top_k", o.top_k),
-               Argument("top_p", o.top_p),
-               Argument("min_p", o.min_p),
+               PerRowArgument("temperature", o.temperature),
+               PerRowArgument("top_k", o.top_k),
+               PerRowArgument("top_p", o.top_p),
+               PerRowArgument("min_p", o.min_p),
                {"filter_order", o.filter_order == FilterOrder::kJoint ? "joint" : "top_k_first"},
-               Argument("seed", o.seed),
-               Argument("offset", o.offset)});
+               PerRowArgument("seed", o.seed),
+               PerRowArgument("offset", o.offset)});
 }
 
 void Sample(std::string_view op, std::string_view name, const TensorView& rows, bool are_logits,
             const TensorView& tokens, const SamplingOptions& options, const TensorView& valid) {
   if (LogLevel() > 0) [[unlikely]]
     LogSampling(op, name, rows, tokens, valid, options);
+  const VocabularyRows checked = CheckRows(name, rows, are_logits);
+  const RowIndices indices = CheckIndices(options.indices, rows.shape(0));
+  const int64_t n = options.indices.defined() ? options.indices.shape(0) : rows.shape(0);
   const SamplingParams params{
-      .rows = CheckRows(name, rows, are_logits),
-      .out = CheckOutputs(rows, tokens, valid),
-      .temperature = Check("temperature", options.temperature, rows, kTemperatures),
-      .top_k = Check("top_k", options.top_k, rows, kCounts),
-      .top_p = Check("top_p", options.top_p, rows, kFractions),
-      .min_p = Check("min_p", options.min_p, rows, kFractions),
-      .seed = Check("seed", options.seed, rows, kAny),
-      .offset = Check("offset", options.offset, rows, kAny),
+      .rows = checked,
+      .indices = indices,
+      .num_outputs = n,
+      .out = CheckOutputs(n, tokens, valid),
+      .temperature = CheckPerRow("temperature", options.temperature, n, kTemperatures),
+      .top_k = CheckPerRow("top_k", options.top_k, n, kCounts),
+      .top_p = CheckPerRow("top_p", options.top_p, n, kFractions),
+      .min_p = CheckPerRow("min_p", options.min_p, n, kFractions),
+      .seed = CheckPerRow("seed", options.seed, n, kAnyNumber),
+      .offset = CheckPerRow("offset", options.offset, n, kAnyNumber),
       .filter_order = options.filter_order};
   FLASHINFER_CHECK(are_logits || (params.temperature.data == nullptr && params.temperature[0] == 1),
                    "temperature: is given, expected 1: it divides logits, not probabilities");
@@ -127,7 +79,7 @@ void Softmax(const TensorView& logits, const TensorView& probs, PerRow<float> te
              Backend backend, Stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("softmax",
-            {{"logits", logits}, {"probs", probs}, Argument("temperature", temperature)});
+            {{"logits", logits}, {"probs", probs}, PerRowArgument("temperature", temperature)});
   }
   const VocabularyRows rows = CheckRows("logits", logits, true);
   CheckTensor("probs", probs).On(logits.device()).Is(DType::kF32).Shape(logits.shape());
@@ -136,7 +88,7 @@ void Softmax(const TensorView& logits, const TensorView& probs, PerRow<float> te
       .logits = rows,
       .probs = probs.data_as<float>(),
       .probs_stride = probs.stride(0),
-      .temperature = Check("temperature", temperature, logits, kTemperatures)};
+      .temperature = CheckPerRow("temperature", temperature, logits.shape(0), kTemperatures)};
   Choose<SoftmaxOp>({logits.dtype(), logits.shape(1)}, backend)(params);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("softmax", {{"probs", probs}});
@@ -157,7 +109,7 @@ void ArgMax(const TensorView& logits, const TensorView& tokens, const TensorView
   if (LogLevel() > 0) [[unlikely]]
     LogCall("argmax", {{"logits", logits}, {"tokens", tokens}, {"valid", valid}});
   const VocabularyRows rows = CheckRows("logits", logits, true);
-  const ArgMaxParams params{rows, CheckOutputs(logits, tokens, valid)};
+  const ArgMaxParams params{rows, CheckOutputs(logits.shape(0), tokens, valid)};
   Choose<ArgMaxOp>({logits.dtype(), logits.shape(1)}, backend)(params);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("argmax", {{"tokens", tokens}, {"valid", valid}});

@@ -5,42 +5,10 @@
 #include <cstdint>
 #include <span>
 
-#include "core/field_list.h"
 #include "dispatch/candidate.h"
-#include "flashinfer/sampling.h"
+#include "ops/vocabulary.h"
 
 namespace flashinfer {
-
-/// What decides who can run one.
-struct VocabularyProblem {
-  DType dtype = DType::kF32;
-  int64_t vocab_size = 131072;
-};
-
-template <FieldsOf<VocabularyProblem> Self, class Visit>
-void ForEachField(Self& self, Visit&& visit) {
-  FLASHINFER_NAMED(dtype)
-  FLASHINFER_NAMED(vocab_size)
-}
-
-/// A PerRow<T> that has been checked: row i is `data[i * stride]`.
-template <class T>
-struct RowValues {
-  const T* data = nullptr;  // null: every row is `value`
-  int64_t stride = 0;
-  T value{};
-  T operator[](int64_t row) const { return data == nullptr ? value : data[row * stride]; }
-};
-
-/// Rows of logits or probabilities; strides count elements.
-struct VocabularyRows {
-  const void* data;
-  int64_t num_rows;
-  int64_t vocab_size;
-  int64_t stride;
-  DType dtype;
-  bool are_logits;
-};
 
 struct SoftmaxParams {
   VocabularyRows logits;
@@ -64,6 +32,8 @@ struct ArgMaxParams {
 
 struct SamplingParams {
   VocabularyRows rows;
+  RowIndices indices;
+  int64_t num_outputs;
   TokenOutputs out;
   RowValues<float> temperature;
   RowValues<int32_t> top_k;

@@ -248,6 +248,26 @@ void CallSampling() {
   SampleFromProbs(probs, tokens,
                   {.top_k = Ints({1, 2, 3}).view(), .filter_order = FilterOrder::kJoint});
   ArgMax(logits, tokens, valid);
+  SampleFromProbs(probs, tokens, {.indices = Ints({2, 2, 0}).view()}, valid);
+  TopKRenormProbs(probs, probs, 5);
+  TopPRenormProbs(probs, probs, 0.5f);
+  TopKMaskLogits(logits, logits, Ints({3, 0, 7}).view());
+  HostTensor indices(DType::kI64, {3, 4});
+  TopK(logits, TensorView(), indices, {.tie_break = TieBreak::kHighestIndex});
+  HostTensor values(DType::kF32, {3, 4});
+  TopK(logits, values, indices, {.sorted = true});
+}
+
+void CallChainSpeculative() {
+  HostTensor draft(DType::kF32, {2, 2, 6});
+  HostTensor target(DType::kF32, {2, 3, 6});
+  draft.FillUniform(Rng(), 0, 1);
+  target.FillUniform(Rng(), 0, 1);
+  HostTensor drafted(DType::kI32, {2, 2});
+  drafted.FillWith({0, 5, 3, 1});
+  HostTensor tokens(DType::kI32, {2, 3});
+  HostTensor count = Ints({7, 8});
+  ChainSpeculativeSampling(draft, drafted, target, {.tokens = tokens, .num_emitted = count});
 }
 
 constexpr NamedCall kCalls[] = {
@@ -255,6 +275,7 @@ constexpr NamedCall kCalls[] = {
     {"latent_pages", CallLatentPages},
     {"mla", CallMla},
     {"page_positions", CallPagePositions},
+    {"chain_speculative", CallChainSpeculative},
     {"decode", CallDecode},
     {"gemm", CallGemm},
     {"linear", CallLinear},

@@ -40,45 +40,9 @@ void SoftmaxRow(const SoftmaxParams& params, int64_t index, const VocabularyKern
   });
 }
 
-/// The token at which the cumulative weight of the kept ones, in vocabulary order, reaches
-/// `uniform` of their whole weight.
-int64_t Draw(const VocabularyRow& row, const Chunks& chunks, Cut cut, double uniform,
-             const VocabularyKernelTable& kernels) {
-  std::array<Mass, Chunks::kMaxChunks> masses;
-  chunks.ForEach([&](int i) {
-    masses[static_cast<size_t>(i)] = kernels.weigh(row, chunks.begin(i), chunks.end(i), cut);
-  });
-  const double tie_weight = cut.num_ties > 0 ? kernels.weight(row, cut.value) : 0;
-  // Ties are kept in vocabulary order, so the first chunks take them.
-  std::array<double, Chunks::kMaxChunks> weights{};
-  std::array<int64_t, Chunks::kMaxChunks> ties{};
-  double total = 0;
-  for (size_t i = 0; i < static_cast<size_t>(chunks.count()); ++i) {
-    ties[i] = std::min(cut.num_ties, masses[i].num_ties);
-    cut.num_ties -= ties[i];
-    weights[i] = masses[i].above + static_cast<double>(ties[i]) * tie_weight;
-    total += weights[i];
-  }
-  const double target = uniform * total;
-  double before = 0;
-  size_t chosen = 0;
-  double local_target = target;
-  for (size_t i = 0; i < static_cast<size_t>(chunks.count()); ++i) {
-    if (weights[i] > 0) {
-      chosen = i;
-      local_target = target - before;
-    }
-    before += weights[i];
-    if (before >= target) break;
-  }
-  const int chunk = static_cast<int>(chosen);
-  return kernels.locate(row, chunks.begin(chunk), chunks.end(chunk), {cut.value, ties[chosen]},
-                        local_target);
-}
-
 void SampleRow(const SamplingParams& params, int64_t index, const VocabularyKernelTable& kernels) {
   const Chunks chunks(params.rows.vocab_size);
-  VocabularyRow row = RowOf(params.rows, index, params.temperature[index]);
+  VocabularyRow row = RowOf(params.rows, params.indices[index], params.temperature[index]);
   const Extremes extremes = ExtremesOf(row, chunks, kernels);
   if (!IsDistribution(row, extremes)) return Write(params.out, index, 0, false);
   row.max = row.is_uniform ? 0 : extremes.max;
@@ -91,7 +55,7 @@ void SampleRow(const SamplingParams& params, int64_t index, const VocabularyKern
   const double uniform = PhiloxUniform(static_cast<uint64_t>(params.seed[index]),
                                        has_own_seed ? 0 : static_cast<uint64_t>(index),
                                        static_cast<uint64_t>(params.offset[index]));
-  Write(params.out, index, Draw(row, chunks, cut, uniform, kernels), true);
+  Write(params.out, index, DrawToken(row, chunks, cut, uniform, kernels), true);
 }
 
 }  // namespace
@@ -105,15 +69,17 @@ bool AcceptsVocabulary(const VocabularyProblem& problem, std::string* why) {
 }
 
 void Softmax(const SoftmaxParams& params, const VocabularyKernelTable& kernels) {
-  ForEachRow(params.logits, [&](int64_t row) { SoftmaxRow(params, row, kernels); });
+  ForEachRow(params.logits.num_rows, params.logits.vocab_size,
+             [&](int64_t row) { SoftmaxRow(params, row, kernels); });
 }
 
 void Sample(const SamplingParams& params, const VocabularyKernelTable& kernels) {
-  ForEachRow(params.rows, [&](int64_t row) { SampleRow(params, row, kernels); });
+  ForEachRow(params.num_outputs, params.rows.vocab_size,
+             [&](int64_t row) { SampleRow(params, row, kernels); });
 }
 
 void ArgMax(const ArgMaxParams& params, const VocabularyKernelTable& kernels) {
-  ForEachRow(params.logits, [&](int64_t index) {
+  ForEachRow(params.logits.num_rows, params.logits.vocab_size, [&](int64_t index) {
     const VocabularyRow row = RowOf(params.logits, index, 1.0f);
     const Extremes extremes = ExtremesOf(row, Chunks(params.logits.vocab_size), kernels);
     const bool has_max = extremes.max > -std::numeric_limits<float>::infinity();

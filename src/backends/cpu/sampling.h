@@ -47,6 +47,21 @@ struct Mass {
   int64_t num_ties;
 };
 
+/// Where a filtered row goes: value · factor of the kept tokens, `fill` of the others.
+struct KeepOutput {
+  void* out;  ///< of token 0
+  DType dtype;
+  float factor;
+  float fill;
+};
+
+/// What a cut keeps of a piece, listed in vocabulary order.
+struct KeptTokens {
+  int64_t skip_ties;  ///< so many of the first ties are left out
+  float* values;
+  int32_t* indices;
+};
+
 /// Count and weight of the tokens whose order key falls into each bin.
 struct Histogram {
   static constexpr int kBinBits = 11;
@@ -82,6 +97,13 @@ struct VocabularyKernelTable {
   /// Writes weights and returns their sum.
   double (*exponentiate)(const VocabularyRow& row, int64_t begin, int64_t end, float* out);
   void (*multiply)(float* values, int64_t count, float factor);
+  void (*keep)(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
+               const KeepOutput& output);
+  /// Returns how many tokens it lists.
+  int64_t (*list)(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
+                  const KeptTokens& tokens);
+  /// out = max(0, a - b); NaN stays.
+  void (*positive_difference)(const float* a, const float* b, int64_t count, float* out);
 };
 
 #define FLASHINFER_DECLARE(isa, name)               \

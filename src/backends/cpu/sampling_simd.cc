@@ -205,11 +205,82 @@ void Multiply(float* values, int64_t count, float factor) {
   for (int64_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
+template <class T>
+void KeepAs(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
+            const KeepOutput& output) {
+  const F32 limit = F32::Set(cut.value);
+  const F32 factor = F32::Set(output.factor);
+  const F32 fill = F32::Set(output.fill);
+  int64_t ties_left = cut.num_ties;
+  ForEachBlock(row, begin, end, [&](int64_t at, int n, Block& block) {
+    float* kept = block.weight;
+    for (int i = 0; i < n; i += kWidth) {
+      const F32 value = Load(block.value + i);
+      Store(kept + i, SelectLess(limit, value, value * factor, fill));
+    }
+    for (int i = 0; i < n && ties_left > 0; ++i) {
+      if (block.value[i] != cut.value) continue;
+      kept[i] = cut.value * output.factor;
+      --ties_left;
+    }
+    T* out = static_cast<T*>(output.out) + at;
+    for (int i = 0; i < n; i += kWidth) {
+      Store(out + i, Load(kept + i), n - i < kWidth ? n - i : kWidth);
+    }
+    return true;
+  });
+}
+
+void Keep(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
+          const KeepOutput& output) {
+  if (output.dtype == DType::kF32) return KeepAs<float>(row, begin, end, cut, output);
+  if (output.dtype == DType::kF16) return KeepAs<F16>(row, begin, end, cut, output);
+  KeepAs<BF16>(row, begin, end, cut, output);
+}
+
+int64_t List(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
+             const KeptTokens& tokens) {
+  int64_t count = 0;
+  int64_t skip = tokens.skip_ties;
+  int64_t ties_left = cut.num_ties;
+  ForEachBlock(row, begin, end, [&](int64_t at, int n, const Block& block) {
+    F32 max = F32::Set(-kInfinity);
+    for (int i = 0; i < n; i += kWidth) max = Max(Load(block.value + i), max);
+    if (MaxLane(max) < cut.value) return true;
+    for (int i = 0; i < n; ++i) {
+      const float value = block.value[i];
+      if (value < cut.value) continue;
+      if (value == cut.value) {
+        if (skip > 0) {
+          --skip;
+          continue;
+        }
+        if (ties_left == 0) continue;
+        --ties_left;
+      }
+      tokens.values[count] = value;
+      tokens.indices[count++] = static_cast<int32_t>(at + i);
+    }
+    return true;
+  });
+  return count;
+}
+
+void PositiveDifference(const float* a, const float* b, int64_t count, float* out) {
+  const F32 zero = F32::Set(0.0f);
+  for (int64_t i = 0; i < count; i += kWidth) {
+    const int n = count - i < kWidth ? static_cast<int>(count - i) : kWidth;
+    const F32 difference = Load(a + i, n) - Load(b + i, n);
+    Store(out + i, SelectLess(difference, zero, zero, difference), n);
+  }
+}
+
 }  // namespace
 
 const VocabularyKernelTable& VocabularyKernels() {
-  static constexpr VocabularyKernelTable kTable{FindExtremes, Count,        Weigh,   Locate,
-                                                Weight,       Exponentiate, Multiply};
+  static constexpr VocabularyKernelTable kTable{
+      FindExtremes, Count,    Weigh, Locate, Weight,
+      Exponentiate, Multiply, Keep,  List,   PositiveDifference};
   return kTable;
 }
 

@@ -51,4 +51,42 @@ bool IsDistribution(const VocabularyRow& row, const Extremes& extremes) {
   return row.are_logits ? extremes.max > -kInfinity : extremes.max > 0 && extremes.min >= 0;
 }
 
+KeptParts KeptOf(const VocabularyRow& row, const Chunks& chunks, const Cut& cut,
+                 const VocabularyKernelTable& kernels) {
+  std::array<Mass, Chunks::kMaxChunks> masses{};
+  chunks.ForEach([&](int i) {
+    masses[static_cast<size_t>(i)] = kernels.weigh(row, chunks.begin(i), chunks.end(i), cut);
+  });
+  const double tie_weight = cut.num_ties > 0 ? kernels.weight(row, cut.value) : 0;
+  KeptParts kept;
+  int64_t ties_left = cut.num_ties;
+  for (size_t i = 0; i < static_cast<size_t>(chunks.count()); ++i) {
+    kept.num_ties[i] = std::min(ties_left, masses[i].num_ties);
+    ties_left -= kept.num_ties[i];
+    kept.weight[i] = masses[i].above + static_cast<double>(kept.num_ties[i]) * tie_weight;
+    kept.total += kept.weight[i];
+  }
+  return kept;
+}
+
+int64_t DrawToken(const VocabularyRow& row, const Chunks& chunks, const Cut& cut, double uniform,
+                  const VocabularyKernelTable& kernels) {
+  const KeptParts kept = KeptOf(row, chunks, cut, kernels);
+  const double target = uniform * kept.total;
+  double before = 0;
+  size_t chosen = 0;
+  double local_target = target;
+  for (size_t i = 0; i < static_cast<size_t>(chunks.count()); ++i) {
+    if (kept.weight[i] > 0) {
+      chosen = i;
+      local_target = target - before;
+    }
+    before += kept.weight[i];
+    if (before >= target) break;
+  }
+  const int chunk = static_cast<int>(chosen);
+  return kernels.locate(row, chunks.begin(chunk), chunks.end(chunk),
+                        {cut.value, kept.num_ties[chosen]}, local_target);
+}
+
 }  // namespace flashinfer::cpu

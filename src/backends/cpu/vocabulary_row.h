@@ -37,15 +37,15 @@ class Chunks {
 /// Calls `body(row)` for each row; over threads when there are many rows or they are short, else
 /// rows one after another so that each shares its chunks.
 template <class Body>
-void ForEachRow(const VocabularyRows& rows, Body&& body) {
+void ForEachRow(int64_t num_rows, int64_t vocab_size, Body&& body) {
   constexpr int64_t kManyRows = 16;
   constexpr int64_t kElementsPerGrain = 16384;
-  if (rows.num_rows < kManyRows && Chunks(rows.vocab_size).count() > 1) {
-    for (int64_t row = 0; row < rows.num_rows; ++row) body(row);
+  if (num_rows < kManyRows && Chunks(vocab_size).count() > 1) {
+    for (int64_t row = 0; row < num_rows; ++row) body(row);
     return;
   }
-  const int64_t grain = kElementsPerGrain / rows.vocab_size;
-  ParallelFor(rows.num_rows, grain < 1 ? 1 : grain, [&](int64_t begin, int64_t end) {
+  const int64_t grain = kElementsPerGrain / vocab_size;
+  ParallelFor(num_rows, grain < 1 ? 1 : grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) body(row);
   });
 }
@@ -59,6 +59,21 @@ Extremes ExtremesOf(const VocabularyRow& row, const Chunks& chunks,
 
 /// Whether softmax or the row itself gives a distribution; no NaN, no infinite weight, some weight.
 bool IsDistribution(const VocabularyRow& row, const Extremes& extremes);
+
+/// How much of a cut each chunk keeps: ties are kept in vocabulary order, so first chunks take
+/// them.
+struct KeptParts {
+  std::array<double, Chunks::kMaxChunks> weight{};
+  std::array<int64_t, Chunks::kMaxChunks> num_ties{};
+  double total = 0;
+};
+KeptParts KeptOf(const VocabularyRow& row, const Chunks& chunks, const Cut& cut,
+                 const VocabularyKernelTable& kernels);
+
+/// The token at which the cumulative weight of the kept ones, in vocabulary order, reaches
+/// `uniform` of their whole weight.
+int64_t DrawToken(const VocabularyRow& row, const Chunks& chunks, const Cut& cut, double uniform,
+                  const VocabularyKernelTable& kernels);
 
 struct Filters {
   int64_t top_k;  ///< 0: off

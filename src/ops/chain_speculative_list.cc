@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidates of chain speculative sampling, in order.
+#include "backends/cpu/chain_speculative.h"
+#include "ops/chain_speculative.h"
+
+namespace flashinfer {
+namespace {
+
+bool AcceptsProbs(const VocabularyProblem& problem, std::string* why) {
+  return problem.dtype == DType::kF32 || Refuse(why, "dtype must be f32");
+}
+
+}  // namespace
+
+std::span<const Candidate<VocabularyProblem, ChainSpeculativeOp::Entry>>
+ChainSpeculativeOp::Candidates() {
+  static constexpr auto kCandidates =
+      cpu::CpuCandidates<VocabularyProblem, ChainSpeculativeOp::Entry>(
+          AcceptsProbs, {cpu::RunChainSpeculative<cpu::avx512_bf16::VocabularyKernels>,
+                         cpu::RunChainSpeculative<cpu::avx512::VocabularyKernels>,
+                         cpu::RunChainSpeculative<cpu::avx2::VocabularyKernels>,
+                         cpu::RunChainSpeculative<cpu::scalar::VocabularyKernels>});
+  return kCandidates;
+}
+
+}  // namespace flashinfer

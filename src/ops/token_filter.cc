@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Top-k and top-p over probabilities, top-k over logits: check, choose, run.
+#include "ops/token_filter.h"
+
+#include "core/check.h"
+#include "core/log.h"
+#include "dispatch/choose.h"
+
+namespace flashinfer {
+namespace {
+
+const PerRow<int32_t> kAllTokens = 0;
+const PerRow<float> kAllMass = 1.0f;
+
+struct Arguments {
+  std::string_view function;
+  std::string_view rows_name;
+  const TensorView& rows;
+  const TensorView& out;
+  const PerRow<int32_t>& top_k = kAllTokens;
+  const PerRow<float>& top_p = kAllMass;
+};
+
+void Filter(const Arguments& a, Backend backend) {
+  const TensorView& rows = a.rows;
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall(a.function, {{a.rows_name, rows},
+                         {"out", a.out},
+                         PerRowArgument("top_k", a.top_k),
+                         PerRowArgument("top_p", a.top_p)});
+  }
+  const VocabularyRows checked = CheckRows(a.rows_name, rows, a.rows_name == "logits");
+  CheckTensor("out", a.out).On({}).Is(rows.dtype()).Shape(rows.shape()).LastDimDense().NoOverlap();
+  const TokenFilterParams params{.rows = checked,
+                                 .out = a.out.data(),
+                                 .out_stride = a.out.stride(0),
+                                 .top_k = CheckPerRow("top_k", a.top_k, rows.shape(0), kCounts),
+                                 .top_p = CheckPerRow("top_p", a.top_p, rows.shape(0), kFractions)};
+  Choose<TokenFilterOp>({rows.dtype(), rows.shape(1)}, backend)(params);
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn(a.function, {{"out", a.out}});
+}
+
+}  // namespace
+
+void TopKRenormProbs(const TensorView& probs, const TensorView& out, PerRow<int32_t> top_k,
+                     Backend backend, Stream) {
+  Filter({.function = "top_k_renorm_probs",
+          .rows_name = "probs",
+          .rows = probs,
+          .out = out,
+          .top_k = top_k},
+         backend);
+}
+
+void TopPRenormProbs(const TensorView& probs, const TensorView& out, PerRow<float> top_p,
+                     Backend backend, Stream) {
+  Filter({.function = "top_p_renorm_probs",
+          .rows_name = "probs",
+          .rows = probs,
+          .out = out,
+          .top_p = top_p},
+         backend);
+}
+
+void TopKMaskLogits(const TensorView& logits, const TensorView& out, PerRow<int32_t> top_k,
+                    Backend backend, Stream) {
+  Filter({.function = "top_k_mask_logits",
+          .rows_name = "logits",
+          .rows = logits,
+          .out = out,
+          .top_k = top_k},
+         backend);
+}
+
+}  // namespace flashinfer

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of rows of a vocabulary.
+#include "ops/vocabulary.h"
+
+namespace flashinfer {
+
+VocabularyRows CheckRows(std::string_view name, const TensorView& rows, bool are_logits) {
+  CheckTensor(name, rows)
+      .On({})
+      .IsOneOf({DType::kF32, DType::kF16, DType::kBF16})
+      .Rank(2)
+      .LastDimDense();
+  FLASHINFER_CHECK(rows.shape(1) > 0 && rows.shape(1) <= std::numeric_limits<int32_t>::max(),
+                   "{}: vocab_size is {}, accepted: 1 to 2147483647", name, rows.shape(1));
+  return {.data = rows.data(),
+          .num_rows = rows.shape(0),
+          .vocab_size = rows.shape(1),
+          .stride = rows.stride(0),
+          .dtype = rows.dtype(),
+          .are_logits = are_logits};
+}
+
+}  // namespace flashinfer

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Renormalising and masking: every candidate against a sort in float64, odd rows, errors.
+#include "ops/token_filter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/candidates.h"
+#include "support/cases/token_filter.h"
+#include "support/compare.h"
+#include "support/host_tensor.h"
+#include "support/token_filters.h"
+
+namespace flashinfer::test {
+namespace {
+
+using ::testing::ThrowsMessage;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// Rows of a case: with num_distinct, multiples of a power of two, whose sums are exact.
+HostTensor MakeRows(const TokenFilterCase& c, std::mt19937_64& rng) {
+  HostTensor rows(c.dtype, {c.num_rows, c.vocab_size}, {c.vocab_size + 3, 1}, 1);
+  std::uniform_int_distribution<int64_t> level(1, std::max<int64_t>(1, c.num_distinct));
+  std::normal_distribution<double> normal(0, 3);
+  for (int64_t row = 0; row < c.num_rows; ++row) {
+    for (int64_t i = 0; i < c.vocab_size; ++i) {
+      double value = c.num_distinct > 0 ? static_cast<double>(level(rng)) : normal(rng);
+      if (!c.from_logits) value = c.num_distinct > 0 ? value / 1024 : std::exp(value) / 1000;
+      rows.Set({row, i}, value);
+    }
+  }
+  return rows;
+}
+
+struct Expected {
+  std::vector<double> values;
+  std::vector<bool> is_close;  ///< of rows: another token more or less is right, too
+};
+
+Expected ExpectedOf(const TokenFilterCase& c, const HostTensor& rows) {
+  Expected expected;
+  const std::vector<double> all = rows.Values();
+  for (int64_t row = 0; row < c.num_rows; ++row) {
+    const std::vector<double> values(all.begin() + row * c.vocab_size,
+                                     all.begin() + (row + 1) * c.vocab_size);
+    bool is_close = false;
+    const auto kept = KeptOracle(values, TokensInOrder(values), {c.top_k, c.top_p, 0, false},
+                                 c.num_distinct > 0 ? 0 : 2e-6, &is_close);
+    double sum = 0;
+    for (size_t i = 0; i < values.size(); ++i) sum += kept[i] ? values[i] : 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double kept_value = c.from_logits ? values[i] : values[i] / sum;
+      expected.values.push_back(kept[i] ? kept_value : c.from_logits ? -kInfinity : 0);
+    }
+    expected.is_close.push_back(is_close);
+  }
+  return expected;
+}
+
+void RunFilter(const TokenFilterCase& c, const TensorView& rows, const TensorView& out,
+               Backend backend) {
+  if (c.from_logits) return TopKMaskLogits(rows, out, c.top_k, backend);
+  if (c.top_p < 1) return TopPRenormProbs(rows, out, c.top_p, backend);
+  TopKRenormProbs(rows, out, c.top_k, backend);
+}
+
+class TokenFilterTest : public ::testing::TestWithParam<TokenFilterCase> {};
+
+TEST_P(TokenFilterTest, EveryCandidateMatchesTheOracle) {
+  const TokenFilterCase& c = GetParam();
+  std::mt19937_64 rng(29);
+  const HostTensor rows = MakeRows(c, rng);
+  Expected expected = ExpectedOf(c, rows);
+  // Half a unit in the last place of the dtype, and a sum in float.
+  const double relative = c.dtype == DType::kF32 ? 1e-6 : c.dtype == DType::kF16 ? 1e-3 : 8e-3;
+  const double smallest = c.dtype == DType::kF16 ? 1e-7 : 0;  // subnormals
+  for (const std::string& candidate : AcceptingCandidates<TokenFilterOp>({c.dtype, c.vocab_size})) {
+    SCOPED_TRACE(FieldsText(candidate, c));
+    HostTensor out(c.dtype, {c.num_rows, c.vocab_size}, {c.vocab_size + 1, 1}, 3);
+    RunFilter(c, rows, out, Backend(candidate));
+    for (int64_t row = 0; row < c.num_rows; ++row) {
+      if (!expected.is_close[static_cast<size_t>(row)]) continue;
+      for (int64_t i = 0; i < c.vocab_size; ++i) {
+        expected.values[static_cast<size_t>(row * c.vocab_size + i)] = out.At({row, i});
+      }
+    }
+    EXPECT_TRUE(AllNear(out, expected.values, {smallest, relative}));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, TokenFilterTest, ::testing::ValuesIn(TokenFilterCases()));
+
+TEST(TokenFilter, ParametersPerRowAndInPlace) {
+  HostTensor probs(DType::kF32, {3, 4});
+  HostTensor top_k(DType::kI32, {3});
+  HostTensor top_p(DType::kF32, {3});
+  probs.FillWith({1, 2, 4, 1, 1, 2, 4, 1, 1, 2, 4, 1});
+  top_k.FillWith({1, 2, 3});
+  TopKRenormProbs(probs, probs, top_k.view());
+  EXPECT_TRUE(
+      AllNear(probs, {0, 0, 1, 0, 0, 2 / 6., 4 / 6., 0, 1 / 7., 2 / 7., 4 / 7., 0}, {0, 1e-6}));
+  probs.FillWith({1, 2, 4, 1, 1, 2, 4, 1, 1, 2, 4, 1});
+  top_p.FillWith({0.5, 0.75, 0.876});
+  TopPRenormProbs(probs, probs, top_p.view());
+  EXPECT_TRUE(AllNear(probs, {0, 0, 1, 0, 0, 2 / 6., 4 / 6., 0, 1 / 8., 2 / 8., 4 / 8., 1 / 8.},
+                      {0, 1e-6}));
+}
+
+TEST(TokenFilter, RowsThatAreNoDistributionBecomeNanAlone) {
+  for (const std::string& candidate : AcceptingCandidates<TokenFilterOp>({DType::kBF16, 300})) {
+    HostTensor probs(DType::kBF16, {6, 300});
+    HostTensor out(DType::kBF16, {6, 300});
+    std::mt19937_64 rng(3);
+    probs.FillUniform(rng, 0.1, 1);
+    probs.Set({1, 299}, kNan);
+    for (int64_t i = 0; i < 300; ++i) probs.Set({2, i}, 0);
+    probs.Set({3, 5}, kInfinity);
+    probs.Set({4, 6}, -0.5);
+    TopPRenormProbs(probs, out, 0.9f, Backend(candidate));
+    for (int64_t row = 0; row < 6; ++row) {
+      const bool is_bad = row > 0 && row < 5;
+      for (int64_t i = 0; i < 300; ++i) EXPECT_EQ(std::isnan(out.At({row, i})), is_bad) << row;
+    }
+  }
+}
+
+TEST(TokenFilter, MaskedLogitsKeepInfinitiesAndNanRows) {
+  for (const std::string& candidate : AcceptingCandidates<TokenFilterOp>({DType::kF32, 5})) {
+    HostTensor logits(DType::kF32, {4, 5});
+    logits.FillWith({kInfinity,  -1,         kInfinity,  3,          2,   //
+                     -kInfinity, -kInfinity, -kInfinity, -kInfinity, -1,  //
+                     1,          kNan,       2,          3,          4,   //
+                     -2,         -1,         -3,         -1,         -1});
+    HostTensor out(DType::kF32, {4, 5});
+    TopKMaskLogits(logits, out, 2, Backend(candidate));
+    const std::vector<double> values = out.Values();
+    const std::vector<double> first(values.begin(), values.begin() + 10);
+    EXPECT_EQ(first, (std::vector<double>{kInfinity, -kInfinity, kInfinity, -kInfinity, -kInfinity,
+                                          -kInfinity, -kInfinity, -kInfinity, -kInfinity, -1}));
+    EXPECT_TRUE(std::isnan(values[11]));
+    EXPECT_EQ(values[14], 4);
+    const std::vector<double> last(values.begin() + 15, values.end());
+    EXPECT_EQ(last, (std::vector<double>{-kInfinity, -1, -kInfinity, -1, -kInfinity}));
+  }
+}
+
+TEST(TokenFilter, ErrorsNameArgumentValueAndWhatIsAccepted) {
+  HostTensor probs(DType::kF32, {2, 8});
+  HostTensor out(DType::kF16, {2, 8});
+  HostTensor top_k(DType::kI64, {2});
+  EXPECT_THAT([&] { TopKRenormProbs(probs, out, 1); },
+              ThrowsMessage<Error>("out: dtype is f16, accepted: f32"));
+  EXPECT_THAT([&] { TopPRenormProbs(probs, probs, 1.5f); },
+              ThrowsMessage<Error>("top_p: is 1.5, accepted: 0 to 1"));
+  EXPECT_THAT([&] { TopKMaskLogits(probs, probs, top_k.view()); },
+              ThrowsMessage<Error>("top_k: dtype is i64, accepted: i32"));
+}
+
+}  // namespace
+}  // namespace flashinfer::test

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Top-k selection: every candidate against a stable sort; ties, infinities, NaN, errors.
+#include "ops/topk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "support/candidates.h"
+#include "support/cases/topk.h"
+#include "support/host_tensor.h"
+
+namespace flashinfer::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::ThrowsMessage;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// Indices of the k largest, as TopK() orders them; -1 past the end.
+std::vector<double> Oracle(const std::vector<double>& row, const TopKCase& c) {
+  std::vector<int64_t> order(row.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (c.highest_index) std::reverse(order.begin(), order.end());
+  const auto value = [&](int64_t i) { return row[static_cast<size_t>(i)]; };
+  const auto is_before = [&](int64_t a, int64_t b) { return value(a) > value(b); };
+  std::stable_sort(order.begin(), order.end(), is_before);
+  order.resize(std::min(order.size(), static_cast<size_t>(c.k)));
+  std::sort(order.begin(), order.end());
+  if (c.sorted) std::stable_sort(order.begin(), order.end(), is_before);
+  order.resize(static_cast<size_t>(c.k), -1);
+  return {order.begin(), order.end()};
+}
+
+class TopKCaseTest : public ::testing::TestWithParam<TopKCase> {};
+
+TEST_P(TopKCaseTest, EveryCandidateMatchesTheOracle) {
+  const TopKCase& c = GetParam();
+  std::mt19937_64 rng(37);
+  HostTensor input(c.dtype, {c.num_rows, c.num_cols}, {c.num_cols + 5, 1}, 1);
+  input.FillNormal(rng);
+  std::uniform_int_distribution<int64_t> level(0, std::max<int64_t>(1, c.num_distinct) - 1);
+  std::vector<double> expected;
+  for (int64_t row = 0; row < c.num_rows; ++row) {
+    for (int64_t i = 0; c.num_distinct > 0 && i < c.num_cols; ++i) {
+      input.Set({row, i}, static_cast<double>(level(rng)) / 64 - 1);
+    }
+  }
+  const std::vector<double> all = input.Values();
+  for (int64_t row = 0; row < c.num_rows; ++row) {
+    const auto indices =
+        Oracle({all.begin() + row * c.num_cols, all.begin() + (row + 1) * c.num_cols}, c);
+    expected.insert(expected.end(), indices.begin(), indices.end());
+  }
+  for (const std::string& candidate : AcceptingCandidates<TopKOp>({c.dtype, c.num_cols})) {
+    SCOPED_TRACE(FieldsText(candidate, c));
+    HostTensor values(c.dtype, {c.num_rows, c.k}, {c.k + 2, 1});
+    HostTensor indices(c.sorted ? DType::kI64 : DType::kI32, {c.num_rows, c.k}, {c.k + 1, 1});
+    TopK(input, values, indices,
+         {.sorted = c.sorted,
+          .tie_break = c.highest_index ? TieBreak::kHighestIndex : TieBreak::kLowestIndex,
+          .backend = Backend(candidate)});
+    ASSERT_EQ(indices.Values(), expected);
+    EXPECT_TRUE(PaddingIsUntouched(values) && PaddingIsUntouched(indices));
+    for (int64_t row = 0; row < c.num_rows; ++row) {
+      for (int64_t i = 0; i < c.k; ++i) {
+        const auto index = static_cast<int64_t>(indices.At({row, i}));
+        ASSERT_EQ(values.At({row, i}), index < 0 ? -kInfinity : input.At({row, index}));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, TopKCaseTest, ::testing::ValuesIn(TopKCases()));
+
+TEST(TopK, ThousandTiesOfALongRow) {
+  HostTensor input(DType::kBF16, {4, 65536});
+  for (int64_t row = 0; row < 4; ++row) {
+    for (int64_t i = 0; i < 65536; ++i) input.Set({row, i}, static_cast<double>(i % 64) / 64);
+  }
+  for (const std::string& candidate : AcceptingCandidates<TopKOp>({DType::kBF16, 65536})) {
+    HostTensor values(DType::kBF16, {4, 1024});
+    HostTensor indices(DType::kI32, {4, 1024});
+    TopK(input, values, indices, {.backend = Backend(candidate)});
+    EXPECT_THAT(values.Values(), Each(0.984375)) << candidate;
+    for (int64_t i = 0; i < 1024; ++i) ASSERT_EQ(indices.At({3, i}), 64 * i + 63) << candidate;
+  }
+}
+
+TEST(TopK, InfinitiesAndNanAreOrdered) {
+  for (const std::string& candidate : AcceptingCandidates<TopKOp>({DType::kF16, 7})) {
+    SCOPED_TRACE(candidate);
+    HostTensor input(DType::kF16, {2, 7});
+    input.FillWith({-kInfinity, 1, kInfinity, -0.0, 0.0, kInfinity, -kInfinity,  //
+                    1, kNan, kInfinity, 2, kNan, -1, 3});
+    HostTensor indices(DType::kI32, {2, 6});
+    HostTensor values(DType::kF16, {2, 6});
+    TopK(input, values, indices, {.sorted = true, .backend = Backend(candidate)});
+    EXPECT_THAT(indices.Values(), ElementsAre(2, 5, 1, 3, 4, 0, 1, 4, 2, 6, 3, 0));
+    EXPECT_TRUE(std::isnan(values.At({1, 0})));
+    HostTensor two(DType::kI32, {2, 3});
+    TopK(input, TensorView(), two,
+         {.tie_break = TieBreak::kHighestIndex, .backend = Backend(candidate)});
+    EXPECT_THAT(two.Values(), ElementsAre(1, 2, 5, 1, 2, 4));
+  }
+}
+
+TEST(TopK, RepeatedCallsAreBitEqual) {
+  HostTensor input(DType::kF32, {2, 128256});
+  std::mt19937_64 rng(2);
+  input.FillUniform(rng, 0, 1);
+  HostTensor first(DType::kI32, {2, 50});
+  TopK(input, TensorView(), first, {.sorted = true});
+  for (int i = 0; i < 100; ++i) {
+    HostTensor again(DType::kI32, {2, 50});
+    TopK(input, TensorView(), again, {.sorted = true});
+    ASSERT_EQ(again.bytes(), first.bytes());
+  }
+}
+
+TEST(TopK, EmptyAndManyRows) {
+  HostTensor none(DType::kF32, {0, 9});
+  HostTensor no_indices(DType::kI32, {0, 3});
+  TopK(none, TensorView(), no_indices);
+  HostTensor input(DType::kF32, {70000, 3});
+  std::mt19937_64 rng(5);
+  input.FillUniform(rng, 0, 1);
+  HostTensor indices(DType::kI32, {70000, 1});
+  TopK(input, TensorView(), indices);
+  for (int64_t row = 0; row < 70000; ++row) {
+    double max = 0;
+    for (int64_t i = 0; i < 3; ++i) max = std::max(max, input.At({row, i}));
+    ASSERT_EQ(input.At({row, static_cast<int64_t>(indices.At({row, 0}))}), max);
+  }
+}
+
+TEST(TopK, ErrorsNameArgumentValueAndWhatIsAccepted) {
+  HostTensor input(DType::kF32, {2, 8});
+  HostTensor indices(DType::kF32, {2, 3});
+  HostTensor good(DType::kI32, {2, 3});
+  HostTensor values(DType::kF32, {2, 4});
+  EXPECT_THAT([&] { TopK(input, TensorView(), indices); },
+              ThrowsMessage<Error>("indices: dtype is f32, accepted: i32, i64"));
+  EXPECT_THAT([&] { TopK(input, values, good); },
+              ThrowsMessage<Error>("values: shape is [2, 4], expected [2, 3]"));
+}
+
+}  // namespace
+}  // namespace flashinfer::test
