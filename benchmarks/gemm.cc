@@ -14,28 +14,31 @@ namespace flashinfer::bench {
 namespace {
 
 const std::vector<std::string> kCases{
-    "dtype=bf16 dtype_out=bf16 m=512 n=512 k=512",
-    "dtype=bf16 dtype_out=bf16 m=2048 n=2048 k=2048",
-    "dtype=f32 dtype_out=f32 m=512 n=512 k=512",
-    "dtype=f32 dtype_out=f32 m=2048 n=2048 k=2048",
+    "dtype_a=bf16 dtype_b=bf16 dtype_out=bf16 m=512 n=512 k=512",
+    "dtype_a=bf16 dtype_b=bf16 dtype_out=bf16 m=2048 n=2048 k=2048",
+    "dtype_a=f32 dtype_b=f32 dtype_out=f32 m=512 n=512 k=512",
+    "dtype_a=f32 dtype_b=f32 dtype_out=f32 m=2048 n=2048 k=2048",
+    "dtype_a=f16 dtype_b=f16 dtype_out=f16 m=2048 n=2048 k=2048",
+    "dtype_a=e4m3 dtype_b=e4m3 dtype_out=bf16 m=2048 n=2048 k=2048 a_scale=0.5",
 };
 
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::GemmCase>(SplitWords(text));
   std::mt19937_64 rng(1);
-  test::HostTensor a(c.dtype, {c.m, c.k});
-  test::HostTensor b(c.dtype, {c.n, c.k});
+  test::HostTensor a(c.dtype_a, {c.m, c.k});
+  test::HostTensor b(c.dtype_b, {c.n, c.k});
   a.FillNormal(rng);
   b.FillNormal(rng);
   test::HostTensor out(c.dtype_out, {c.m, c.n});
-  const auto explanation = ExplainOp<GemmOp>({c.dtype, c.dtype_out, c.m, c.n, c.k});
-  harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
-                   .bytes = static_cast<double>((c.m + c.n) * c.k * SizeBytes(c.dtype) +
-                                                c.m * c.n * SizeBytes(c.dtype_out)),
-                   .flops = 2.0 * static_cast<double>(c.m * c.n * c.k),
-                   .math = c.dtype == DType::kBF16 ? Math::kBF16 : Math::kF32},
-                  [&](int64_t) { Gemm(a, b, out); });
+  const auto explanation = ExplainOp<GemmOp>({c.dtype_a, c.dtype_b, c.dtype_out, c.m, c.n, c.k});
+  harness.Measure(
+      {.text = text,
+       .backend = explanation.chosen()->candidate,
+       .bytes = static_cast<double>((c.m + c.n) * c.k * SizeBytes(c.dtype_a) +
+                                    c.m * c.n * SizeBytes(c.dtype_out)),
+       .flops = 2.0 * static_cast<double>(c.m * c.n * c.k),
+       .math = c.dtype_a == DType::kF32 || c.dtype_a == DType::kF16 ? Math::kF32 : Math::kBF16},
+      [&](int64_t) { Gemm(a, b, out, {.a_scale = c.a_scale, .b_scale = c.b_scale}); });
 }
 
 }  // namespace

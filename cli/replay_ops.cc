@@ -340,7 +340,16 @@ void ReplayLinear(const Call& c, ReplayObjects& objects) {
 }
 
 void ReplayGemm(const Call& c, ReplayObjects&) {
-  Gemm(c->Tensor("a"), c->Tensor("b"), c->Tensor("out"));
+  Gemm(c->Tensor("a"), c->Tensor("b"), c->Tensor("out"),
+       {.a_scale = c->Float("a_scale"),
+        .b_scale = c->Float("b_scale"),
+        .a_scale_tensor = c->Tensor("a_scale_tensor"),
+        .b_scale_tensor = c->Tensor("b_scale_tensor")});
+}
+
+void ReplaySegmentGemm(const Call& c, ReplayObjects&) {
+  SegmentGemm(c->Tensor("x"), c->Tensor("weights"), c->Tensor("indptr"), c->Tensor("out"),
+              {.weight_indices = c->Tensor("weight_indices")});
 }
 
 void ReplaySoftmax(const Call& c, ReplayObjects&) {
@@ -435,6 +444,7 @@ constexpr ReplayRow kTable[] = {
     {"rope_quantize", ReplayRopeQuantize},
     {"sample_from_logits", ReplaySampleFromLogits},
     {"sample_from_probs", ReplaySampleFromProbs},
+    {"segment_gemm", ReplaySegmentGemm},
     {"silu_and_mul", ReplayActivation<SiluAndMul>},
     {"single_decode", ReplaySingle<SingleDecode>},
     {"single_prefill", ReplaySingle<SinglePrefill>},

@@ -98,16 +98,44 @@ FLASHINFER_API void Linear(const TensorView& x, const PackedWeight& weight, cons
 
 struct GemmOptions {
   Backend backend = Backend();
+  float a_scale = 1.0f;  ///< multiply the product: what fp8 matrices were divided by
+  float b_scale = 1.0f;
+  /// One f32 each, in place of the numbers.
+  TensorView a_scale_tensor = TensorView();
+  TensorView b_scale_tensor = TensorView();
 };
 
-/// out = a · bᵀ, accumulated in float32; for weights that change with every call. It packs b each
-/// time (and allocates for that): weights that stay are faster through PackedWeight and Linear().
-/// On CPUs with bf16 dot products, bf16 inputs multiply exactly and add up in float32.
+/// out = a_scale · b_scale · a · bᵀ, accumulated in float32; for weights that change with every
+/// call. It packs b each time (and allocates for that): weights that stay are faster through
+/// PackedWeight and Linear(). On CPUs with bf16 dot products, bf16 and fp8 inputs multiply exactly
+/// and add up in float32.
 ///
-///   a    [m, k]  f32, f16, bf16; any strides
-///   b    [n, k]  the dtype of a; any strides (a transposed view of [k, n] will do)
-///   out  [m, n]  f32 or the dtype of a; dense rows
+///   a    [m, k]  f32, f16, bf16, e4m3, e5m2; any strides
+///   b    [n, k]  the dtype of a, for fp8 either; any strides (a transposed view of [k, n] will do)
+///   out  [m, n]  f32 or the dtype of a, for fp8 f32, f16 or bf16; dense rows
+///
+/// Or a batch of products: [batch_size, m, k], [batch_size, n, k] and [batch_size, m, n].
 FLASHINFER_API void Gemm(const TensorView& a, const TensorView& b, const TensorView& out,
                          const GemmOptions& options = {}, Stream stream = {});
+
+struct SegmentGemmOptions {
+  /// [num_segments] i32 or i64, host memory: the weight of each segment. Undefined view: segment i
+  /// has weight i.
+  TensorView weight_indices = TensorView();
+  Backend backend = Backend();
+};
+
+/// Multiplies each segment of rows with a weight of its own (LoRA): out[t] = weight · x[t], as
+/// Gemm().
+///
+///   x        [num_rows, d_in]            f32, f16, bf16; any strides
+///   weights  [num_weights, d_out, d_in]  the dtype of x; any strides (a transposed view of
+///                                        [num_weights, d_in, d_out] will do)
+///   indptr   [num_segments + 1]          i32 or i64, host memory, non-decreasing, from 0 to
+///                                        num_rows; segments may be empty
+///   out      [num_rows, d_out]           f32 or the dtype of x; dense rows
+FLASHINFER_API void SegmentGemm(const TensorView& x, const TensorView& weights,
+                                const TensorView& indptr, const TensorView& out,
+                                const SegmentGemmOptions& options = {}, Stream stream = {});
 
 }  // namespace flashinfer

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense matrix products: check, choose, pack, run.
+// Dense matrix products: check, choose, run.
 #include "ops/gemm.h"
 
+#include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "core/check.h"
 #include "core/log.h"
@@ -13,29 +13,48 @@
 namespace flashinfer {
 namespace {
 
-WeightFormat FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return WeightFormat::kF16;
-    case DType::kBF16:
-      return WeightFormat::kBF16;
-    default:
-      return WeightFormat::kF32;
+bool IsFp8(DType dtype) { return dtype == DType::kE4M3 || dtype == DType::kE5M2; }
+
+void Check(const TensorView& a, const TensorView& b, const TensorView& out) {
+  CheckTensor("a", a).On({}).IsOneOf(
+      {DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3, DType::kE5M2});
+  FLASHINFER_CHECK(a.rank() == 2 || a.rank() == 3, "a: shape is {}, expected 2 or 3 dimensions",
+                   Text(a.shape()));
+  if (IsFp8(a.dtype())) {
+    CheckTensor("b", b).On({}).IsOneOf({DType::kE4M3, DType::kE5M2});
+  } else {
+    CheckTensor("b", b).On({}).Is(a.dtype());
+  }
+  Dims b_shape = a.shape();
+  b_shape[a.rank() - 2] = -1;
+  CheckTensor("b", b).Shape(b_shape);
+  Dims out_shape = a.shape();
+  out_shape[a.rank() - 1] = b.shape(a.rank() - 2);
+  CheckTensor("out", out).On({}).Shape(out_shape).LastDimDense().NoOverlap();
+  if (IsFp8(a.dtype())) {
+    CheckTensor("out", out).IsOneOf({DType::kF32, DType::kF16, DType::kBF16});
+  } else {
+    CheckTensor("out", out).IsOneOf({a.dtype(), DType::kF32});
   }
 }
 
-/// The elements of a matrix row by row.
-std::vector<char> Dense(const TensorView& matrix) {
-  const int64_t size = SizeBytes(matrix.dtype());
-  std::vector<char> dense(static_cast<size_t>(matrix.num_elements() * size));
-  char* to = dense.data();
-  for (int64_t i = 0; i < matrix.shape(0); ++i) {
-    const char* row = matrix.data_as<const char>() + i * matrix.stride(0) * size;
-    for (int64_t j = 0; j < matrix.shape(1); ++j, to += size) {
-      std::memcpy(to, row + j * matrix.stride(1) * size, static_cast<size_t>(size));
-    }
+}  // namespace
+
+MatrixRows MatrixOf(const TensorView& matrix) {
+  return {matrix.data(),   matrix.dtype(),   matrix.shape(0),
+          matrix.shape(1), matrix.stride(0), matrix.stride(1)};
+}
+
+float CheckScale(std::string_view name, float value, const TensorView& tensor) {
+  if (tensor.defined()) {
+    const std::string tensor_name = fmt::format("{}_tensor", name);
+    CheckTensor(tensor_name, tensor).On({}).Is(DType::kF32);
+    FLASHINFER_CHECK(tensor.num_elements() == 1, "{}: shape is {}, expected one element",
+                     tensor_name, Text(tensor.shape()));
+    return *tensor.data_as<const float>();
   }
-  return dense;
+  FLASHINFER_CHECK(std::isfinite(value), "{}: is {}, accepted: finite numbers", name, value);
+  return value;
 }
 
 void FillZero(const TensorView& out) {
@@ -45,43 +64,38 @@ void FillZero(const TensorView& out) {
   }
 }
 
-}  // namespace
-
 void Gemm(const TensorView& a, const TensorView& b, const TensorView& out,
           const GemmOptions& options, Stream) {
-  if (LogLevel() > 0) [[unlikely]]
-    LogCall("gemm", {{"a", a}, {"b", b}, {"out", out}});
-  CheckTensor("a", a).On({}).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(2);
-  CheckTensor("b", b).On({}).Is(a.dtype()).Shape({-1, a.shape(1)});
-  CheckTensor("out", out)
-      .On({})
-      .IsOneOf({a.dtype(), DType::kF32})
-      .Shape({a.shape(0), b.shape(0)})
-      .LastDimDense()
-      .NoOverlap();
-  const GemmProblem problem{a.dtype(), out.dtype(), a.shape(0), b.shape(0), a.shape(1)};
-  const GemmOp::Entry pack = Choose<GemmOp>(problem, options.backend);
-  if (out.num_elements() == 0) return;
-  if (problem.k == 0) return FillZero(out);
-
-  std::vector<char> dense_a;
-  const bool a_has_dense_rows = a.stride(1) == 1 || problem.k == 1;
-  if (!a_has_dense_rows) dense_a = Dense(a);
-  std::vector<char> dense_b;
-  if (!b.is_contiguous()) dense_b = Dense(b);
-  const WeightView weight{dense_b.empty() ? b.data() : dense_b.data(), FormatOf(b.dtype()),
-                          problem.n, problem.k};
-  pack({.sources = std::span(&weight, 1)})
-      ->Run({.x = a_has_dense_rows ? a.data() : dense_a.data(),
-             .out = out.data(),
-             .bias = nullptr,
-             .residual = nullptr,
-             .num_tokens = problem.m,
-             .x_stride = a_has_dense_rows ? a.stride(0) : problem.k,
-             .out_stride = out.stride(0),
-             .residual_stride = 0,
-             .dtype_x = a.dtype(),
-             .dtype_out = out.dtype()});
+  if (LogLevel() > 0) [[unlikely]] {
+    LogCall("gemm", {{"a", a},
+                     {"b", b},
+                     {"out", out},
+                     {"a_scale", ValueText(options.a_scale)},
+                     {"b_scale", ValueText(options.b_scale)},
+                     {"a_scale_tensor", options.a_scale_tensor},
+                     {"b_scale_tensor", options.b_scale_tensor}});
+  }
+  Check(a, b, out);
+  const float scale = CheckScale("a_scale", options.a_scale, options.a_scale_tensor) *
+                      CheckScale("b_scale", options.b_scale, options.b_scale_tensor);
+  const int last = a.rank() - 1;
+  const GemmProblem problem{a.dtype(),         b.dtype(),         out.dtype(),
+                            a.shape(last - 1), b.shape(last - 1), a.shape(last)};
+  const auto& run = Choose<GemmOp>(problem, options.backend);
+  const int64_t batch_size = a.rank() == 3 ? a.shape(0) : 1;
+  for (int64_t i = 0; i < batch_size && out.num_elements() > 0; ++i) {
+    const TensorView product = a.rank() == 3 ? out[i] : out;
+    if (problem.k == 0) {
+      FillZero(product);
+      continue;
+    }
+    run({.a = MatrixOf(a.rank() == 3 ? a[i] : a),
+         .b = MatrixOf(a.rank() == 3 ? b[i] : b),
+         .out = product.data(),
+         .out_stride = product.stride(0),
+         .dtype_out = product.dtype(),
+         .scale = scale});
+  }
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("gemm", {{"out", out}});
 }

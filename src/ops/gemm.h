@@ -6,12 +6,14 @@
 #include <span>
 
 #include "core/field_list.h"
-#include "ops/linear.h"
+#include "dispatch/candidate.h"
+#include "flashinfer/gemm.h"
 
 namespace flashinfer {
 
 struct GemmProblem {
-  DType dtype = DType::kBF16;
+  DType dtype_a = DType::kBF16;
+  DType dtype_b = DType::kBF16;
   DType dtype_out = DType::kBF16;
   int64_t m = 1024;
   int64_t n = 1024;
@@ -20,20 +22,45 @@ struct GemmProblem {
 
 template <FieldsOf<GemmProblem> Self, class Visit>
 void ForEachField(Self& self, Visit&& visit) {
-  FLASHINFER_NAMED(dtype)
+  FLASHINFER_NAMED(dtype_a)
+  FLASHINFER_NAMED(dtype_b)
   FLASHINFER_NAMED(dtype_out)
   FLASHINFER_NAMED(m)
   FLASHINFER_NAMED(n)
   FLASHINFER_NAMED(k)
 }
 
-/// A product packs b as a linear layer packs its weight, then runs that layer once: packing moves
-/// n · k elements, the product multiplies m times as many.
+/// A matrix of any strides, in elements.
+struct MatrixRows {
+  const void* data;
+  DType dtype;
+  int64_t rows;
+  int64_t cols;
+  int64_t row_stride;
+  int64_t col_stride;
+};
+
+/// A product of one row or more in each dimension.
+struct GemmParams {
+  MatrixRows a;  // [m, k]
+  MatrixRows b;  // [n, k]
+  void* out;     // [m, n], dense rows
+  int64_t out_stride;
+  DType dtype_out;
+  float scale;
+};
+
 struct GemmOp {
   static constexpr std::string_view kName = "gemm";
   using Problem = GemmProblem;
-  using Entry = LinearOp::Entry;
+  using Entry = void (*)(const GemmParams&);
   static std::span<const Candidate<Problem, Entry>> Candidates();
 };
+
+/// What Gemm() and SegmentGemm() take: the checked view of a matrix, and a factor that is a number
+/// or a tensor of one.
+MatrixRows MatrixOf(const TensorView& matrix);
+float CheckScale(std::string_view name, float value, const TensorView& tensor);
+void FillZero(const TensorView& out);
 
 }  // namespace flashinfer

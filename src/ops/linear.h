@@ -43,6 +43,7 @@ struct LinearParams {
   int64_t residual_stride;
   DType dtype_x;
   DType dtype_out;
+  float scale = 1.0f;  ///< multiplies the product, before bias and residual
 };
 
 /// One call of PackedWeight::GatherRows().

@@ -19,6 +19,7 @@
 #include "ops/page_positions.h"
 #include "ops/rope.h"
 #include "ops/sampling.h"
+#include "ops/segment_gemm.h"
 #include "ops/token_filter.h"
 #include "ops/topk.h"
 
@@ -83,7 +84,11 @@ constexpr std::array<std::string_view, 8> kPageCopy{
     "dtype=f32 dtype_kv=f16", "dtype=bf16 dtype_kv=e4m3", "dtype=bf16 dtype_kv=e5m2",
     "dtype=bf16 dtype_kv=i8", "dtype=e4m3 dtype_kv=e4m3"};
 
-constexpr std::array<std::string_view, 3> kGemm{
+constexpr std::array<std::string_view, 5> kGemm{
+    "dtype_a=f32 dtype_b=f32 dtype_out=f32", "dtype_a=f16 dtype_b=f16 dtype_out=f16",
+    "dtype_a=bf16 dtype_b=bf16 dtype_out=bf16", "dtype_a=e4m3 dtype_b=e4m3 dtype_out=bf16",
+    "dtype_a=e5m2 dtype_b=e4m3 dtype_out=f32"};
+constexpr std::array<std::string_view, 3> kSegmentGemm{
     "dtype=f32 dtype_out=f32", "dtype=f16 dtype_out=f16", "dtype=bf16 dtype_out=bf16"};
 
 constexpr OpRow kTable[] = {
@@ -97,6 +102,7 @@ constexpr OpRow kTable[] = {
     Row<BatchPrefillOp>(kAttention),
     Row<MlaOp>(kMla),
     Row<GemmOp>(kGemm),
+    Row<SegmentGemmOp>(kSegmentGemm),
     Row<LinearOp>(kLinear),
     Row<NormOp>(kNorm),
     Row<RopeOp>(kRope),

@@ -233,6 +233,13 @@ void CallLinear() {
 void CallGemm() {
   HostTensor out(DType::kF32, {3, 4});
   Gemm(Normal(DType::kF16, {3, 8}), Normal(DType::kF16, {4, 8}), out);
+  Gemm(Normal(DType::kE4M3, {3, 8}), Normal(DType::kE5M2, {4, 8}), out, {.b_scale = 0.5f});
+}
+
+void CallSegmentGemm() {
+  HostTensor out(DType::kF32, {3, 4});
+  SegmentGemm(Normal(DType::kF32, {3, 8}), Normal(DType::kF32, {2, 4, 8}), Ints({0, 1, 1, 3}), out,
+              {.weight_indices = Ints({1, 0, 0})});
 }
 
 void CallSampling() {
@@ -278,6 +285,7 @@ constexpr NamedCall kCalls[] = {
     {"chain_speculative", CallChainSpeculative},
     {"decode", CallDecode},
     {"gemm", CallGemm},
+    {"segment_gemm", CallSegmentGemm},
     {"linear", CallLinear},
     {"merge", CallMergeState},
     {"norm", CallNorm},

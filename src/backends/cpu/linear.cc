@@ -158,6 +158,7 @@ class CpuLinear final : public PackedLinear {
          .num_tokens = num_tokens,
          .out = static_cast<char*>(params.out) + (first_token * params.out_stride + out_row) * size,
          .out_stride = params.out_stride,
+         .scale = params.scale,
          .bias = params.bias == nullptr ? nullptr : params.bias + out_row,
          .residual = params.residual == nullptr
                          ? nullptr

@@ -147,6 +147,7 @@ struct LinearPanelTask {
   int64_t num_tokens;
   char* out;  ///< of token 0 and the first row; stride in elements
   int64_t out_stride;
+  float scale;        ///< of the product
   const float* bias;  ///< of the first row, or null
   const char* residual;
   int64_t residual_stride;

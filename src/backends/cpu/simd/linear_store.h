@@ -41,9 +41,10 @@ inline void StoreToken(const LinearPanelTask& task, int64_t token, const float* 
   const T* residual = task.residual == nullptr ? nullptr
                                                : reinterpret_cast<const T*>(task.residual) +
                                                      token * task.residual_stride;
+  const F32 scale = F32::Set(task.scale);
   for (int row = 0; row < task.num_rows; row += F32::kWidth) {
     const int n = task.num_rows - row < F32::kWidth ? task.num_rows - row : F32::kWidth;
-    F32 value = Load(sums + row);
+    F32 value = Load(sums + row) * scale;
     if (task.bias != nullptr) value = value + Load(task.bias + row, n);
     if (residual != nullptr) value = value + Load(residual + row, n);
     Store(out + row, value, n);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidates of products of row segments, in order.
+#include "backends/cpu/segment_gemm.h"
+#include "ops/segment_gemm.h"
+
+namespace flashinfer {
+
+std::span<const Candidate<SegmentGemmProblem, SegmentGemmOp::Entry>> SegmentGemmOp::Candidates() {
+  static constexpr auto kCandidates = cpu::CpuCandidates<SegmentGemmProblem, SegmentGemmOp::Entry>(
+      cpu::AcceptsSegmentGemm, {cpu::RunSegmentGemm<cpu::avx512_bf16::kLinearKernels>,
+                                cpu::RunSegmentGemm<cpu::avx512::kLinearKernels>,
+                                cpu::RunSegmentGemm<cpu::avx2::kLinearKernels>,
+                                cpu::RunSegmentGemm<cpu::scalar::kLinearKernels>});
+  return kCandidates;
+}
+
+}  // namespace flashinfer
