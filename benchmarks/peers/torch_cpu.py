@@ -120,8 +120,76 @@ def gemm(case):
     return lambda i: copies[i % len(copies)][0] @ copies[i % len(copies)][1].T
 
 
-PEERS = {"norm": norm, "activation": activation, "rope": rope,
-          "linear": linear, "gemm": gemm}
+def rows(case, count, columns):
+    x = torch.randn(count, columns).mul(3).to(DTYPES[case.get("dtype", "f32")])
+    return [x.clone() for _ in range(min(8, num_copies(x)))]
+
+
+def kept_by_top_p(probs, top_p):
+    """The usual sort: sorted probabilities, 0 after the prefix, and their tokens."""
+    ordered, tokens = probs.sort(dim=-1, descending=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    return ordered.masked_fill(before >= top_p, 0), tokens
+
+
+def sampling(case):
+    """Softmax, filters and a draw, as PyTorch engines on the CPU do them."""
+    logits = rows(case, int(case["num_rows"]), int(case["vocab_size"]))
+    top_k, top_p = int(case.get("top_k", 0)), float(case.get("top_p", 1))
+    min_p = float(case.get("min_p", 0))
+
+    def run(i):
+        x = logits[i % len(logits)].float()
+        tokens = None
+        if top_k > 0:
+            x, tokens = x.topk(top_k, dim=-1)
+        probs = torch.softmax(x, dim=-1)
+        if top_p < 1:
+            kept, order = kept_by_top_p(probs, top_p)
+            probs, tokens = kept, order if tokens is None else tokens.gather(-1, order)
+        if min_p > 0:
+            probs = probs.masked_fill(probs < min_p * probs.amax(-1, keepdim=True), 0)
+        drawn = torch.multinomial(probs, 1)
+        return drawn if tokens is None else tokens.gather(-1, drawn)
+    return run
+
+
+def token_filter(case):
+    x = rows(case, int(case["num_rows"]), int(case["vocab_size"]))
+    top_k, top_p = int(case.get("top_k", 0)), float(case.get("top_p", 1))
+    if case["from_logits"] == "0":
+        x = [t.exp() for t in x]
+
+    def run(i):
+        t = x[i % len(x)]
+        if top_p < 1:
+            kept, tokens = kept_by_top_p(t / t.sum(-1, keepdim=True), top_p)
+            return torch.zeros_like(t).scatter_(-1, tokens, kept / kept.sum(-1, keepdim=True))
+        values, tokens = t.topk(top_k, dim=-1)
+        if case["from_logits"] == "1":
+            return torch.full_like(t, float("-inf")).scatter_(-1, tokens, values)
+        return torch.zeros_like(t).scatter_(-1, tokens, values / values.sum(-1, keepdim=True))
+    return run
+
+
+def topk(case):
+    x = rows(case, int(case["num_rows"]), int(case["num_cols"]))
+    k, is_sorted = int(case["k"]), case["sorted"] == "1"
+    return lambda i: x[i % len(x)].topk(k, dim=-1, sorted=is_sorted)
+
+
+def segment_gemm(case):
+    dtype = DTYPES[case["dtype"]]
+    segments, count = int(case["num_segments"]), int(case["num_rows"])
+    x = torch.randn(segments, count, int(case["d_in"])).to(dtype)
+    weights = torch.randn(int(case["num_weights"]), int(case["d_out"]), int(case["d_in"])).to(dtype)
+    chosen = [i % len(weights) for i in range(segments)]
+    return lambda i: torch.bmm(x, weights[chosen].transpose(1, 2))
+
+
+PEERS = {"norm": norm, "activation": activation, "rope": rope, "linear": linear, "gemm": gemm,
+         "sampling": sampling, "token_filter": token_filter, "topk": topk,
+         "segment_gemm": segment_gemm}
 
 
 def main():

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Renormalising and masking: the floor is reading the rows once and writing them once.
+#include "ops/token_filter.h"
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "core/fields.h"
+#include "dispatch/choose.h"
+#include "harness.h"
+#include "support/cases/token_filter.h"
+#include "support/host_tensor.h"
+
+namespace flashinfer::bench {
+namespace {
+
+const std::vector<std::string> kCases{
+    "dtype=f32 from_logits=0 num_rows=4 vocab_size=131072 top_k=50",
+    "dtype=f32 from_logits=0 num_rows=4 vocab_size=131072 top_p=0.9",
+    "dtype=f32 from_logits=1 num_rows=4 vocab_size=131072 top_k=50",
+    "dtype=bf16 from_logits=1 num_rows=64 vocab_size=131072 top_k=50",
+};
+
+void RunFilter(const test::TokenFilterCase& c, const TensorView& rows, const TensorView& out) {
+  if (c.from_logits) return TopKMaskLogits(rows, out, c.top_k);
+  if (c.top_p < 1) return TopPRenormProbs(rows, out, c.top_p);
+  TopKRenormProbs(rows, out, c.top_k);
+}
+
+void Run(Harness& harness, const std::string& text) {
+  const auto c = ParseFields<test::TokenFilterCase>(SplitWords(text));
+  const double bytes = 2 * static_cast<double>(c.num_rows * c.vocab_size * SizeBytes(c.dtype));
+  const int64_t num_copies = NumColdCopies(bytes, 8);
+  std::mt19937_64 rng(1);
+  std::vector<test::HostTensor> rows;
+  std::vector<test::HostTensor> out;
+  for (int64_t i = 0; i < num_copies; ++i) {
+    const Dims shape{c.num_rows, c.vocab_size};
+    rows.emplace_back(c.dtype, shape).FillNormal(rng, 3.0);
+    out.emplace_back(c.dtype, shape);
+    if (c.from_logits) continue;
+    for (int64_t row = 0; row < c.num_rows; ++row) {
+      for (int64_t v = 0; v < c.vocab_size; ++v) {
+        rows.back().Set({row, v}, std::exp(rows.back().At({row, v})));
+      }
+    }
+  }
+  const auto explanation = ExplainOp<TokenFilterOp>({c.dtype, c.vocab_size});
+  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+                  [&](int64_t i) {
+                    const auto copy = static_cast<size_t>(i % num_copies);
+                    RunFilter(c, rows[copy], out[copy]);
+                  });
+}
+
+}  // namespace
+}  // namespace flashinfer::bench
+
+int main(int argc, char** argv) {
+  using namespace flashinfer::bench;
+  Harness harness("token_filter", argc, argv);
+  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
+}
