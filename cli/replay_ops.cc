@@ -266,6 +266,18 @@ void ReplayMlaRun(const Call& c, ReplayObjects& objects) {
                   c->Tensor("out"), c->Tensor("lse"));
 }
 
+void ReplayCascadePlan(const Call& c, ReplayObjects& objects) {
+  std::vector<CascadeLevel> levels(static_cast<size_t>(c->Int("num_levels")));
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const auto tensor = [&](const char* field) {
+      return c->Tensor(fmt::format("levels[{}].{}", i, field));
+    };
+    levels[i] = {tensor("qo_indptr"),
+                 {tensor("indptr"), tensor("indices"), tensor("last_page_len")}};
+  }
+  ObjectToPlan<MultiLevelCascadeAttention>(c, objects).Plan(AttentionProblemOf(*c), levels);
+}
+
 void ReplayDecodePlan(const Call& c, ReplayObjects& objects) {
   ObjectToPlan<BatchDecode>(c, objects).Plan(AttentionProblemOf(*c), PagesOf(*c));
 }
@@ -420,6 +432,8 @@ constexpr ReplayRow kTable[] = {
     {"batch_prefill.run", ReplayAttentionRun<BatchPrefill>},
     {"batch_prefill_ragged.plan", ReplayRaggedPlan},
     {"batch_prefill_ragged.run", ReplayRaggedRun},
+    {"cascade.plan", ReplayCascadePlan},
+    {"cascade.run", ReplayAttentionRun<MultiLevelCascadeAttention>},
     {"chain_speculative_sampling", ReplayChainSpeculative},
     {"fused_add_rmsnorm", ReplayAddNorm<FusedAddRmsNorm>},
     {"gather_paged_kv_cache", ReplayGatherPagedKvCache},

@@ -5,6 +5,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "flashinfer/flashinfer.h"
 #include "support/host_tensor.h"
@@ -191,6 +192,25 @@ void CallPrefill() {
   prefill.Run(Normal(DType::kF32, {4, 2, 16}), c.cache(), out);
 }
 
+void CallCascade() {
+  const Cache c;
+  Workspace workspace;
+  MultiLevelCascadeAttention cascade(workspace);
+  AttentionProblem p = SmallAttention();
+  p.mask = MaskMode::kCausal;
+  p.window_left = -1;
+  const HostTensor all = Ints({0, 4});
+  const HostTensor requests = Ints({0, 3, 4});
+  const HostTensor indptr = Ints({0, 1});
+  const HostTensor indices = Ints({1});
+  const HostTensor last_page_len = Ints({4});
+  const std::vector<CascadeLevel> levels{{all, {indptr, indices, last_page_len}},
+                                         {requests, c.pages()}};
+  cascade.Plan(p, levels);
+  HostTensor out(DType::kF32, {4, 2, 8});
+  cascade.Run(Normal(DType::kF32, {4, 2, 16}), c.cache(), out);
+}
+
 void CallRaggedPrefill() {
   Workspace workspace;
   BatchPrefillRagged prefill(workspace);
@@ -289,6 +309,7 @@ constexpr NamedCall kCalls[] = {
     {"linear", CallLinear},
     {"merge", CallMergeState},
     {"norm", CallNorm},
+    {"cascade", CallCascade},
     {"prefill", CallPrefill},
     {"ragged_prefill", CallRaggedPrefill},
     {"single_attention", CallSingleAttention},

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging attention states that were computed over disjoint sets of keys.
+// Attention over shared prefixes, and merging states that were computed over disjoint sets of keys.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "flashinfer/attention/kv_cache.h"
+#include "flashinfer/attention/problem.h"
 #include "flashinfer/backend.h"
 #include "flashinfer/export.h"
 #include "flashinfer/stream.h"
@@ -53,5 +60,55 @@ FLASHINFER_API void VariableLengthMergeStates(const TensorView& v, const TensorV
                                               const TensorView& indptr, const TensorView& v_merged,
                                               const TensorView& s_merged,
                                               Backend backend = Backend(), Stream stream = {});
+
+/// Which of a batch's queries share keys, at one level of a cascade, and those keys.
+///
+///   qo_indptr  [num_groups + 1]  i32, host memory, non-decreasing, first 0: rows of q
+///   pages      one "request" a group
+struct CascadeLevel {
+  TensorView qo_indptr;
+  PageTable pages;
+};
+
+/// Attention of a batch whose requests begin with the same tokens (Ye et al., Cascade Inference,
+/// 2024): each query attends to the keys of its group at every level, which are read once a group.
+///
+/// The first level may be one group of all queries over a system prompt, say, and the last level
+/// one group a request. Plan/run as in BatchPrefill.
+class FLASHINFER_API MultiLevelCascadeAttention {
+ public:
+  /// Takes scratch memory from `workspace`, which must outlive this object; runs on its device.
+  explicit MultiLevelCascadeAttention(Workspace& workspace);
+  MultiLevelCascadeAttention(MultiLevelCascadeAttention&&) noexcept;
+  MultiLevelCascadeAttention& operator=(MultiLevelCascadeAttention&&) noexcept;
+  ~MultiLevelCascadeAttention();
+
+  /// Bytes of workspace that Plan() takes for up to `max_groups` groups a level and `max_tokens`
+  /// query tokens.
+  static size_t WorkspaceBytes(const AttentionProblem& problem, int64_t max_groups,
+                               int64_t max_tokens, Backend backend = Backend());
+
+  /// Fixes the batch for the Run() calls that follow. Levels have the same number of query tokens,
+  /// and keys in the order of the levels.
+  ///
+  /// MaskMode::kCausal counts at the last level only: its keys end with those of the queries. What
+  /// depends on positions or on the whole softmax cannot be split over levels: other masks,
+  /// windows, position encodings, biases and sinks are refused. dtype_out is f32, f16 or bf16.
+  void Plan(const AttentionProblem& problem, std::span<const CascadeLevel> levels,
+            Backend backend = Backend(), Stream stream = {});
+
+  ///   q    [num_tokens, num_qo_heads, head_dim_qk]
+  ///   out  [num_tokens, num_qo_heads, head_dim_vo]
+  ///   lse  [num_tokens, num_qo_heads]  f32, base-2 logarithm; undefined view when not wanted
+  ///
+  /// Of `extras`, the scales of quantised inputs are read.
+  void Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
+           const TensorView& lse = TensorView(), const AttentionExtras& extras = {},
+           Stream stream = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace flashinfer
