@@ -5,16 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "flashinfer/attention/prefill.h"
 #include "support/attention_compare.h"
 #include "support/cases/attention.h"
 
 namespace flashinfer::test {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 class BatchPrefillCaseTest : public ::testing::TestWithParam<AttentionCase> {};
 
@@ -34,47 +30,6 @@ TEST_P(BatchPrefillCaseTest, EveryCandidateMatchesTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Shared, BatchPrefillCaseTest, ::testing::ValuesIn(PrefillCases()));
 INSTANTIATE_TEST_SUITE_P(Features, BatchPrefillCaseTest,
                          ::testing::ValuesIn(PrefillFeatureCases()));
-
-TEST(BatchPrefill, RowsWithoutKeysAreZeroAndMinusInfinity) {
-  // 4 queries, 2 keys, causal: rows 0 and 1 see nothing, row 2 sees v = 1, row 3 sees 1 and 3.
-  for (DType dtype : {DType::kBF16, DType::kF16}) {
-    AttentionProblem p = AttentionOf(dtype, dtype, dtype, 1, 1, 128, 128, 16);
-    p.mask = MaskMode::kCausal;
-    const AttentionCase c{p, {4}, {2}};
-    AttentionInputs in(c, 32);
-    for (int64_t d = 0; d < 128; ++d) {
-      in.SetKey(0, 0, 0, d, 0);
-      in.SetKey(0, 1, 0, d, 0);
-      in.SetValue(0, 0, 0, d, 1);
-      in.SetValue(0, 1, 0, d, 3);
-    }
-    Workspace workspace;
-    RunPrefill(c, in, workspace);
-    const double out[] = {0, 0, 1, 2};
-    const double lse[] = {-kInf, -kInf, 0, 1};
-    for (int64_t row = 0; row < 4; ++row) {
-      EXPECT_EQ(in.out.At({row, 0, 64}), out[row]);
-      EXPECT_EQ(in.lse.At({row, 0}), lse[row]);
-    }
-  }
-}
-
-TEST(BatchPrefill, ValuesThatARowMayNotSeeMayBeNaN) {
-  AttentionProblem p = AttentionOf(DType::kF32, DType::kF32, DType::kF32, 2, 1, 64, 64, 16);
-  p.mask = MaskMode::kCausal;
-  const AttentionCase c{p, {80}, {80}};
-  AttentionInputs in(c, 33);
-  const AttentionResult expected = AttentionOracle(c, in);
-  for (int64_t d = 0; d < 64; ++d) in.SetValue(0, 79, 0, d, std::nan(""));
-  Workspace workspace;
-  RunPrefill(c, in, workspace);
-  for (int64_t row = 0; row < 79; ++row) {
-    for (int64_t d = 0; d < 64; ++d) {
-      const size_t at = static_cast<size_t>((row * 2 + 1) * 64 + d);
-      EXPECT_TRUE(Near(in.out.At({row, 1, d}), expected.out[at], ToleranceOf(DType::kF32, 512)));
-    }
-  }
-}
 
 TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
   // Prefilled at once or in chunks: the same bits, whichever rows share a tile.
@@ -103,6 +58,77 @@ TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
     }
     EXPECT_EQ(in.out.Values(), at_once) << candidate;
     EXPECT_EQ(in.lse.Values(), lse_at_once) << candidate;
+  }
+}
+
+TEST(BatchPrefill, FixedSplitsMakeARequestIndependentOfTheBatch) {
+  AttentionProblem p = AttentionOf(DType::kBF16, DType::kBF16, DType::kF32, 4, 2, 32, 32, 16);
+  p.mask = MaskMode::kCausal;
+  for (int32_t window : {-1, 100}) {
+    p.window_left = window;
+    p.fixed_split_size = 128;
+    for (const std::string& candidate : AcceptingCandidates<BatchPrefillOp>(p)) {
+      const AttentionCase alone{p, {150}, {321}};
+      const AttentionInputs in(alone, 36);
+      Workspace workspace;
+      RunPrefill(alone, in, workspace, candidate);
+      // Last of many short ones, and before a long one.
+      for (bool comes_last : {true, false}) {
+        AttentionCase c{p, std::vector<int32_t>(20, 3), std::vector<int32_t>(20, 30)};
+        if (!comes_last) c = {p, {40}, {3000}};
+        const int64_t b = comes_last ? 20 : 0;
+        c.q_len.insert(c.q_len.begin() + b, 150);
+        c.kv_len.insert(c.kv_len.begin() + b, 321);
+        AttentionInputs among(c, 37);
+        for (int64_t t = 0; t < 321; ++t) {
+          for (int64_t g = 0; g < 2; ++g) {
+            for (int64_t d = 0; d < 32; ++d) {
+              among.SetKey(b, t, g, d, in.Key(0, t, g, d));
+              among.SetValue(b, t, g, d, in.Value(0, t, g, d));
+            }
+          }
+        }
+        const int64_t first = comes_last ? 60 : 0;
+        for (int64_t i = 0; i < 150; ++i) {
+          for (int64_t h = 0; h < 4; ++h) {
+            for (int64_t d = 0; d < 32; ++d) among.q.Set({first + i, h, d}, in.q.At({i, h, d}));
+          }
+        }
+        RunPrefill(c, among, workspace, candidate);
+        for (int64_t i = 0; i < 150; ++i) {
+          for (int64_t h = 0; h < 4; ++h) {
+            ASSERT_EQ(among.lse.At({first + i, h}), in.lse.At({i, h})) << candidate;
+            for (int64_t d = 0; d < 32; ++d) {
+              ASSERT_EQ(among.out.At({first + i, h, d}), in.out.At({i, h, d})) << candidate;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchPrefill, ManyRequestsOfOneToken) {
+  constexpr int64_t kRequests = 65537;
+  const AttentionProblem p = AttentionOf(DType::kF16, DType::kF16, DType::kF16, 2, 1, 16, 16, 1);
+  std::vector<int32_t> indptr(kRequests + 1);
+  for (size_t i = 0; i < indptr.size(); ++i) indptr[i] = static_cast<int32_t>(i);
+  HostTensor q(DType::kF16, {kRequests, 2, 16});
+  HostTensor out(DType::kF16, {kRequests, 2, 16});
+  HostTensor k(DType::kF16, {kRequests, 1, 16});
+  HostTensor v(DType::kF16, {kRequests, 1, 16});
+  q.Fill(1);
+  k.Fill(1);
+  for (int64_t b = 0; b < kRequests; ++b) {
+    for (int64_t d = 0; d < 16; ++d) v.Set({b, 0, d}, static_cast<double>(b % 1024));
+  }
+  const TensorView view(indptr.data(), DType::kI32, {kRequests + 1});
+  Workspace workspace;
+  BatchPrefillRagged prefill(workspace);
+  prefill.Plan(p, view, view);
+  prefill.Run(q, {k, v}, out);
+  for (int64_t b = 0; b < kRequests; ++b) {
+    ASSERT_EQ(out.At({b, 1, 15}), static_cast<double>(b % 1024)) << b;
   }
 }
 

@@ -66,7 +66,7 @@ int32_t HeadsPerPiece(const AttentionProblem& p, const AttentionTables& tables, 
   int64_t num_chunks = 0;
   for (size_t b = 0; b < tables.kv_len.size(); ++b) {
     if (tables.q_len[b] != 1) return 1;
-    num_chunks += tables.kv_len[b] / kKeysPerLane + 1;
+    if (tables.kv_len[b] > 0) num_chunks += tables.kv_len[b] / kKeysPerLane + 1;
   }
   if (p.group_size() > kMaxRowsInPlace) return 1;
   int32_t best = 1;

@@ -16,6 +16,11 @@
 namespace flashinfer::cpu::FLASHINFER_ISA {
 namespace {
 
+/// Keys of a tile that is read in place, of all its heads: their values must stay in the
+/// second-level cache meanwhile, and the next tile's keys.
+constexpr int64_t kMaxTileBytes = 128 << 10;
+constexpr int kMinTileKeys = 16;
+
 /// Over keys stored as `T`; pairs of bf16 are multiplied as such when kPairs.
 template <class T, bool kPairs>
 class Piece {
@@ -32,6 +37,12 @@ class Piece {
     reads_in_place_ = may_read_in_place && rows_per_head_ <= kMaxRowsInPlace && !rotates_ &&
                       !problem_.has_bias && problem_.head_dim_qk % kInPlaceDims == 0 &&
                       problem_.head_dim_vo % kInPlaceDims == 0;
+    const int64_t key_bytes =
+        int64_t{task.num_kv_heads} * problem_.head_dim_qk * int64_t{sizeof(T)};
+    while (reads_in_place_ && problem_.fixed_split_size == 0 && tile_keys_ > kMinTileKeys &&
+           tile_keys_ * key_bytes > kMaxTileBytes) {
+      tile_keys_ /= 2;
+    }
     for (int r = 0; r < rows_; ++r) {
       const int64_t row = task.row_begin + r;
       const float scale = task.score_scale * ValueOf(task.q_scales, HeadOf(task, row), 1) *
@@ -50,14 +61,14 @@ class Piece {
     bool has_folded = false;
     TilePointers<T> tiles[2];
     FindTile(tiles[0], task_.kv_begin);
-    for (int64_t key = task_.kv_begin, i = 0; key < task_.kv_end; key += kTileTokens, i ^= 1) {
+    for (int64_t key = task_.kv_begin, i = 0; key < task_.kv_end; key += tile_keys_, i ^= 1) {
       if (split > 0 && key > task_.kv_begin && key % split == 0) {
         if (!has_folded) Reset(s_.folded, rows_, stride);
         has_folded = true;
         Fold(s_.folded, state, rows_, stride);
         Reset(state, rows_, stride);
       }
-      FindTile(tiles[i ^ 1], key + kTileTokens);
+      FindTile(tiles[i ^ 1], key + tile_keys_);
       Heads(state, key, tiles[i], tiles[i ^ 1]);
     }
     if (has_folded) {
@@ -71,7 +82,7 @@ class Piece {
   /// Where keys `begin` to the tile's end, or the piece's, are.
   void FindTile(TilePointers<T>& tile, int64_t begin) const {
     const int64_t left = task_.kv_end - begin;
-    tile.count = left <= 0 ? 0 : left < kTileTokens ? static_cast<int>(left) : kTileTokens;
+    tile.count = left <= 0 ? 0 : left < tile_keys_ ? static_cast<int>(left) : tile_keys_;
     if (tile.count == 0) return;
     const int64_t page_size = task_.page_size;
     const int32_t* page = task_.pages + begin / page_size * task_.pages_stride;
@@ -92,12 +103,13 @@ class Piece {
     for (int i = tile.count; i % kKeysInPlace != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
   }
 
-  /// All heads over one tile; moves `tile` to the last head.
+  /// All heads over one tile; `next` is the tile that comes after. Moves `tile` to the last head.
   void Heads(const AttentionState& state, int64_t begin, TilePointers<T>& tile,
              const TilePointers<T>& next) {
     const TileMask mask(task_, begin, tile.count);
     if (mask.is_empty()) return;
     MoveScores(begin);
+    if (reads_in_place_ && mask.is_full()) return HeadsInPlace(state, mask, tile, next);
     if (rotates_) {
       const int64_t stride = PaddedDim(problem_.head_dim_qk / 2);
       for (int i = 0; i < tile.count; ++i) {
@@ -106,14 +118,37 @@ class Piece {
       }
     }
     for (int head = 0; head < task_.num_kv_heads; ++head) {
-      const bool is_last = head + 1 == task_.num_kv_heads;
-      TilePointers<T> beside;
-      if (!is_last) {
-        beside = tile;
-        Move(beside, task_.k_strides.head, task_.v_strides.head);
+      if (head > 0) Move(tile, task_.k_strides.head, task_.v_strides.head);
+      HeadPacked(state, head * rows_per_head_, mask, tile);
+    }
+  }
+
+  /// First the keys of all heads, while values are on their way to the cache; then those, while
+  /// the next tile's keys are.
+  void HeadsInPlace(const AttentionState& state, const TileMask& mask, const TilePointers<T>& tile,
+                    const TilePointers<T>& next) {
+    const int dim_qk = problem_.head_dim_qk;
+    const int dim_vo = problem_.head_dim_vo;
+    const int num_heads = task_.num_kv_heads;
+    RowFetcher<T> values(tile.v, tile.count, num_heads, task_.v_strides.head, dim_vo);
+    RowFetcher<T> next_keys(next.k, next.count, num_heads, task_.k_strides.head, dim_qk);
+    for (int head = 0; head < num_heads; ++head) {
+      const int first = head * rows_per_head_;
+      ScoresInPlace<kPairs>(tile, head * task_.k_strides.head, s_.q + first * PaddedDim(dim_qk),
+                            rows_per_head_, dim_qk, s_.scores + first * kTileTokens, values);
+      for (int r = first; r < first + rows_per_head_; ++r) {
+        SoftmaxRow<kPairs>(scores_[r], mask.Of(r), tile.count, s_.scores + r * kTileTokens,
+                           s_.pairs + r * (kTileTokens / 2), state, r, s_.alpha + r);
       }
-      Tile(state, head * rows_per_head_, mask, tile, is_last ? next : beside);
-      if (!is_last) tile = beside;
+    }
+    for (int head = 0; head < num_heads; ++head) {
+      const int first = head * rows_per_head_;
+      const float* p =
+          kPairs ? s_.pairs + first * (kTileTokens / 2) : s_.scores + first * kTileTokens;
+      ValuesInPlace<kPairs>(tile,
+                            {head * task_.v_strides.head, p, s_.alpha + first,
+                             state.o + first * PaddedDim(dim_vo), PaddedDim(dim_vo)},
+                            rows_per_head_, dim_vo, next_keys);
     }
   }
 
@@ -134,31 +169,26 @@ class Piece {
     }
   }
 
-  /// The rows of one head, from `first` on; `next` is read after this one.
-  void Tile(const AttentionState& all, int first, const TileMask& mask, const TilePointers<T>& tile,
-            const TilePointers<T>& next) {
+  /// The rows of one head, from `first` on.
+  void HeadPacked(const AttentionState& all, int first, const TileMask& mask,
+                  const TilePointers<T>& tile) {
     const int dim_qk = problem_.head_dim_qk;
     const int dim_vo = problem_.head_dim_vo;
     const int rows = rows_per_head_;
     const AttentionState state{all.o + first * PaddedDim(dim_vo), all.m + first, all.l + first};
     const float* q = s_.q + first * PaddedDim(dim_qk);
-    const bool in_place = reads_in_place_ && mask.is_full();
-    if (in_place) {
-      ScoresInPlace<kPairs>(tile, q, rows, dim_qk, dim_vo, s_.scores);
-    } else if (rotates_) {
+    if (rotates_) {
       ScoresTransposed<false>(RotateKeys(tile), q, rows, dim_qk, s_.k, s_.scores);
     } else {
       ScoresTransposed<kPairs>(tile, q, rows, dim_qk, s_.k, s_.scores);
     }
     for (int r = 0; r < rows; ++r) {
-      float* pairs = in_place ? nullptr : s_.pairs + r * (kTileTokens / 2);
       SoftmaxRow<kPairs>(scores_[first + r], mask.Of(first + r), tile.count,
-                         s_.scores + r * kTileTokens, pairs, state, r, s_.alpha + r);
+                         s_.scores + r * kTileTokens, s_.pairs + r * (kTileTokens / 2), state, r,
+                         s_.alpha + r);
     }
     const bool may_hide = !mask.is_full() || problem_.has_bias;
-    if (in_place) {
-      ValuesInPlace(tile, next, s_.scores, rows, dim_qk, dim_vo, s_.alpha, state.o);
-    } else if (may_hide && !AllFinite(tile, dim_vo)) {
+    if (may_hide && !AllFinite(tile, dim_vo)) {
       ValuesOneByOne(tile, s_.scores, rows, dim_vo, s_.alpha, state.o);
     } else {
       ValuesPacked<kPairs>(tile, s_.scores, s_.pairs, rows, dim_vo, s_.alpha, s_.v, state.o);
@@ -186,6 +216,7 @@ class Piece {
   int rows_per_head_;
   bool rotates_;
   bool reads_in_place_;
+  int tile_keys_ = kTileTokens;
   RowScores scores_[kAttentionRowsTile];
 };
 

@@ -2,6 +2,8 @@
 // Scores and values of a tile of keys: read in place for few rows, packed for many.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cpu/attention.h"
 #include "backends/cpu/simd/attention_softmax.h"
 #include "backends/cpu/simd/simd_tile.h"
@@ -13,6 +15,14 @@ inline constexpr int kInPlaceDims = 2 * F32::kWidth;
 inline constexpr int kKeysInPlace = 4;
 inline constexpr int kRowsInPlace = F32::kWidth / kKeysInPlace;
 inline constexpr int64_t kCacheLine = 64;
+
+#if defined(__AVX512BF16__)
+template <bool kPairs>
+using ProductMath = std::conditional_t<kPairs, PairMath, FloatMath>;
+#else
+template <bool kPairs>
+using ProductMath = FloatMath;
+#endif
 
 /// Where a tile's keys and values are.
 template <class T>
@@ -31,11 +41,42 @@ inline void Move(TilePointers<T>& tile, int64_t k_stride, int64_t v_stride) {
   }
 }
 
-inline void PrefetchRow(const void* row, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += kCacheLine) {
-    __builtin_prefetch(static_cast<const char*>(row) + i);
+/// Asks for the rows of a tile's keys or values, one at a time in the order of memory, so that they
+/// are in the second-level cache when their turn comes.
+template <class T>
+class RowFetcher {
+ public:
+  /// `rows`: of the first of `num_heads` heads, which are `head_stride` elements apart.
+  RowFetcher(const T* const* rows, int count, int num_heads, int64_t head_stride, int dim)
+      : rows_(rows),
+        count_(count),
+        num_heads_(num_heads),
+        head_stride_(head_stride),
+        bytes_(dim * int64_t{sizeof(T)}),
+        heads_are_beside_(count < 2 || Distance(rows[1], rows[0]) >= head_stride) {}
+
+  void Next() {
+    if (token_ >= count_ || head_ >= num_heads_) return;
+    const char* row = reinterpret_cast<const char*>(rows_[token_] + head_ * head_stride_);
+    for (int64_t i = 0; i < bytes_; i += kCacheLine) __builtin_prefetch(row + i, 0, 2);
+    int& inner = heads_are_beside_ ? head_ : token_;
+    if (++inner < (heads_are_beside_ ? num_heads_ : count_)) return;
+    inner = 0;
+    ++(heads_are_beside_ ? token_ : head_);
   }
-}
+
+ private:
+  static int64_t Distance(const T* a, const T* b) { return a < b ? b - a : a - b; }
+
+  const T* const* rows_;
+  int count_;
+  int num_heads_;
+  int64_t head_stride_;
+  int64_t bytes_;
+  bool heads_are_beside_;  ///< of a token, closer than the next token
+  int token_ = 0;
+  int head_ = 0;
+};
 
 // ---- In place ----
 
@@ -87,93 +128,137 @@ inline void ScoreRowsInPlace(const T* const* k, const float* q, int64_t q_stride
   }
 }
 
-/// s[row, key] = q · k; fetches the values ahead.
+/// s[row, key] = q · k, with keys `offset` elements after those of the tile.
 template <bool kPairs, class T>
-void ScoresInPlace(const TilePointers<T>& tile, const float* q, int rows, int dim_qk, int dim_vo,
-                   float* s) {
-  const int64_t q_stride = PaddedDim(dim_qk);
+void ScoresInPlace(const TilePointers<T>& tile, int64_t offset, const float* q, int rows, int dim,
+                   float* s, RowFetcher<T>& fetcher) {
+  const int64_t q_stride = PaddedDim(dim);
   for (int t = 0; t < tile.count; t += kKeysInPlace) {
-    for (int i = t; i < t + kKeysInPlace && i < tile.count; ++i) {
-      PrefetchRow(tile.v[i], dim_vo * int64_t{sizeof(T)});
+    const T* keys[kKeysInPlace];
+    for (int i = 0; i < kKeysInPlace; ++i) {
+      keys[i] = tile.k[t + i] + offset;
+      fetcher.Next();
     }
     for (int row = 0; row < rows; row += kRowsInPlace) {
-      ScoreRowsInPlace<kPairs>(tile.k + t, q + row * q_stride, q_stride, dim_qk,
-                               s + row * kTileTokens + t, rows - row);
+      ScoreRowsInPlace<kPairs>(keys, q + row * q_stride, q_stride, dim, s + row * kTileTokens + t,
+                               rows - row);
     }
   }
 }
 
+#if defined(__AVX512BF16__)
+/// 32 elements of two tokens as pairs; a null second is zeros.
+inline void LoadTokenPairs(const BF16* first, const BF16* second, F32* pairs) {
+  alignas(64) static constexpr uint16_t kOrder[64] = {
+      0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+      11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
+      22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
+  const __m512i a = _mm512_loadu_si512(first);
+  const __m512i b = second != nullptr ? _mm512_loadu_si512(second) : _mm512_setzero_si512();
+  for (int i = 0; i < 2; ++i) {
+    const __m512i order = _mm512_load_si512(kOrder + 32 * i);
+    pairs[i].v = _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, order, b));
+  }
+}
+#endif
+
+/// Values of token t, or of t and t + 1 as pairs.
+template <bool kPairs, int kVectors, class T>
+inline void LoadValues(const TilePointers<T>& tile, int t, int64_t offset, F32* values) {
+#if defined(__AVX512BF16__)
+  if constexpr (kPairs) {
+    const T* second = t + 1 < tile.count ? tile.v[t + 1] + offset : nullptr;
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; v += 2) {
+      LoadTokenPairs(tile.v[t] + offset + v * F32::kWidth,
+                     second != nullptr ? second + v * F32::kWidth : nullptr, values + v);
+    }
+    return;
+  }
+#endif
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) values[v] = Load(tile.v[t] + offset + v * F32::kWidth);
+}
+
+/// Adds products of rows of probabilities, or of their pairs, with values.
+struct ValueProduct {
+  int64_t offset;      ///< from the tile's values
+  const float* p;      ///< [rows, kTileTokens], or half as many pairs
+  const float* alpha;  ///< [rows]
+  float* o;
+  int64_t o_stride;
+};
+
 /// o[row, …] = alpha[row] · o[row, …] + Σ p[row, key] · v[key, …] for kVectors vectors.
-template <int kRows, int kVectors, class T>
-inline void ValueBlockInPlace(const TilePointers<T>& tile, const TilePointers<T>* next,
-                              int64_t next_bytes, int64_t col, const float* p, const float* alpha,
-                              float* o, int64_t o_stride) {
+template <bool kPairs, int kRows, int kVectors, class T>
+inline void ValueBlockInPlace(const TilePointers<T>& tile, const ValueProduct& product,
+                              RowFetcher<T>* fetcher) {
   constexpr int kWidth = F32::kWidth;
+  constexpr int kTokens = kPairs ? 2 : 1;
   F32 acc[kRows][kVectors];
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      acc[r][v] = Load(o + r * o_stride + col + v * kWidth) * F32::Set(alpha[r]);
+      acc[r][v] = Load(product.o + r * product.o_stride + v * kWidth) * F32::Set(product.alpha[r]);
     }
   }
-  for (int t = 0; t < tile.count; ++t) {
-    if (next != nullptr && t < next->count) PrefetchRow(next->k[t], next_bytes);
+  for (int t = 0; t < tile.count; t += kTokens) {
+    if (fetcher != nullptr) {
+      for (int i = 0; i < kTokens; ++i) fetcher->Next();
+    }
     F32 value[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) value[v] = Load(tile.v[t] + col + v * kWidth);
+    LoadValues<kPairs, kVectors>(tile, t, product.offset, value);
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
-      const F32 x = F32::Set(p[r * kTileTokens + t]);
+      const F32 x = F32::Set(product.p[(r * kTileTokens + t) / kTokens]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) acc[r][v] = Fma(x, value[v], acc[r][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        acc[r][v] = ProductMath<kPairs>::MulAdd(x, value[v], acc[r][v]);
+      }
     }
   }
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      Store(o + r * o_stride + col + v * kWidth, acc[r][v]);
+      Store(product.o + r * product.o_stride + v * kWidth, acc[r][v]);
     }
   }
 }
 
 /// ValueBlockInPlace() for `rows` up to kRows.
-template <int kVectors, class T, int kRows = kBlockRows>
-inline void ValueRowsInPlace(const TilePointers<T>& tile, const TilePointers<T>* next,
-                             int64_t next_bytes, int64_t col, const float* p, const float* alpha,
-                             float* o, int64_t o_stride, int rows) {
-  if (rows >= kRows) {
-    return ValueBlockInPlace<kRows, kVectors>(tile, next, next_bytes, col, p, alpha, o, o_stride);
-  }
+template <bool kPairs, int kVectors, class T, int kRows = kBlockRows>
+inline void ValueRowsInPlace(const TilePointers<T>& tile, const ValueProduct& product,
+                             RowFetcher<T>* fetcher, int rows) {
+  if (rows >= kRows) return ValueBlockInPlace<kPairs, kRows, kVectors>(tile, product, fetcher);
   if constexpr (kRows > 1) {
-    ValueRowsInPlace<kVectors, T, kRows - 1>(tile, next, next_bytes, col, p, alpha, o, o_stride,
-                                             rows);
+    ValueRowsInPlace<kPairs, kVectors, T, kRows - 1>(tile, product, fetcher, rows);
   }
 }
 
-/// Adds the tile's values to o; fetches the next tile's keys ahead.
-template <class T>
-void ValuesInPlace(const TilePointers<T>& tile, const TilePointers<T>& next, const float* p,
-                   int rows, int dim_qk, int dim_vo, const float* alpha, float* o) {
+/// The whole product of `rows` rows and a head of `dim`.
+template <bool kPairs, class T>
+void ValuesInPlace(const TilePointers<T>& tile, const ValueProduct& whole, int rows, int dim,
+                   RowFetcher<T>& fetcher) {
   constexpr int kWidth = F32::kWidth;
-  const int64_t o_stride = PaddedDim(dim_vo);
-  for (int col = 0; col < dim_vo;) {
-    const bool is_wide = dim_vo - col >= kBlockVectors * kWidth;
+  constexpr int kFewVectors = kPairs ? 2 : 1;
+  for (int col = 0; col < dim;) {
+    const bool is_wide = dim - col >= kBlockVectors * kWidth;
     for (int row = 0; row < rows; row += kBlockRows) {
-      const TilePointers<T>* fetch = col == 0 && row == 0 ? &next : nullptr;
-      const auto run = [&]<int kVectors>() {
-        ValueRowsInPlace<kVectors>(tile, fetch, dim_qk * int64_t{sizeof(T)}, col,
-                                   p + row * kTileTokens, alpha + row, o + row * o_stride, o_stride,
-                                   rows - row);
-      };
+      ValueProduct product = whole;
+      product.offset += col;
+      product.p += row * kTileTokens / (kPairs ? 2 : 1);
+      product.alpha += row;
+      product.o += row * whole.o_stride + col;
+      RowFetcher<T>* fetch = col == 0 && row == 0 ? &fetcher : nullptr;
       if (is_wide) {
-        run.template operator()<kBlockVectors>();
+        ValueRowsInPlace<kPairs, kBlockVectors>(tile, product, fetch, rows - row);
       } else {
-        run.template operator()<1>();
+        ValueRowsInPlace<kPairs, kFewVectors>(tile, product, fetch, rows - row);
       }
     }
-    col += is_wide ? kBlockVectors * kWidth : kWidth;
+    col += (is_wide ? kBlockVectors : kFewVectors) * kWidth;
   }
 }
 
