@@ -4,91 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+#include <vector>
+
 #include "flashinfer/flashinfer.h"
 
 namespace flashinfer::cli {
 namespace {
 
 using Call = std::shared_ptr<const DumpedCall>;
-
-template <class Options>
-Options FusedOutputOptions(const DumpedCall& c) {
-  Options options;
-  options.out_scale = c.Float("out_scale");
-  options.out_scale_tensor = c.Tensor("out_scale_tensor");
-  return options;
-}
-
-NormOptions NormOptionsOf(const DumpedCall& c) {
-  NormOptions options = FusedOutputOptions<NormOptions>(c);
-  options.eps = c.Float("eps");
-  return options;
-}
-
-template <auto kNorm>
-void ReplayNorm(const Call& c, ReplayObjects&) {
-  kNorm(c->Tensor("x"), c->Tensor("weight"), c->Tensor("out"), NormOptionsOf(*c), Stream());
-}
-
-template <auto kNorm>
-void ReplayAddNorm(const Call& c, ReplayObjects&) {
-  kNorm(c->Tensor("x"), c->Tensor("residual"), c->Tensor("weight"), c->Tensor("out"),
-        NormOptionsOf(*c), Stream());
-}
-
-void ReplayLayerNorm(const Call& c, ReplayObjects&) {
-  LayerNorm(c->Tensor("x"), c->Tensor("weight"), c->Tensor("bias"), c->Tensor("out"),
-            NormOptionsOf(*c));
-}
-
-template <auto kActivation>
-void ReplayActivation(const Call& c, ReplayObjects&) {
-  kActivation(c->Tensor("x"), c->Tensor("out"), FusedOutputOptions<ActivationOptions>(*c),
-              Stream());
-}
-
-RopeOptions RopeOptionsOf(const DumpedCall& c) {
-  const std::string& scaling = c.Text("scaling");
-  return {.style = c.Bool("interleaved") ? RopeStyle::kInterleaved : RopeStyle::kNeox,
-          .rotary_dim = c.Int("rotary_dim"),
-          .rope_theta = c.Float("rope_theta"),
-          .rope_scale = c.Float("rope_scale"),
-          .scaling = scaling == "yarn"      ? RopeScaling::kYarn
-                     : scaling == "llama31" ? RopeScaling::kLlama31
-                                            : RopeScaling::kLinear,
-          .old_context_len = c.Int("old_context_len"),
-          .low_freq_factor = c.Float("low_freq_factor"),
-          .high_freq_factor = c.Float("high_freq_factor"),
-          .beta_fast = c.Float("beta_fast"),
-          .beta_slow = c.Float("beta_slow"),
-          .attention_factor = c.Float("attention_factor"),
-          .frequency_factors = c.Tensor("frequency_factors"),
-          .cos_sin_cache = c.Tensor("cos_sin_cache"),
-          .quant_scale_q = c.Float("quant_scale_q"),
-          .quant_scale_kv = c.Float("quant_scale_kv")};
-}
-
-void ReplayRope(const Call& c, ReplayObjects&) {
-  ApplyRope(c->Tensor("q"), c->Tensor("k"), c->Tensor("pos_ids"), c->Tensor("q_out"),
-            c->Tensor("k_out"), RopeOptionsOf(*c));
-}
-
-void ReplayRopeByOffsets(const Call& c, ReplayObjects&) {
-  ApplyRopeByOffsets(c->Tensor("q"), c->Tensor("k"), {c->Tensor("indptr"), c->Tensor("offsets")},
-                     c->Tensor("q_out"), c->Tensor("k_out"), RopeOptionsOf(*c));
-}
-
-void ReplayRopeQuantize(const Call& c, ReplayObjects&) {
-  RopeQuantize({.q_rope = c->Tensor("q"),
-                .k_rope = c->Tensor("k"),
-                .q_nope = c->Tensor("q_nope"),
-                .k_nope = c->Tensor("k_nope"),
-                .q_rope_out = c->Tensor("q_out"),
-                .k_rope_out = c->Tensor("k_out"),
-                .q_nope_out = c->Tensor("q_nope_out"),
-                .k_nope_out = c->Tensor("k_nope_out")},
-               c->Tensor("pos_ids"), RopeOptionsOf(*c));
-}
 
 void ReplayMergeState(const Call& c, ReplayObjects&) {
   MergeState(c->Tensor("v_a"), c->Tensor("s_a"), c->Tensor("v_b"), c->Tensor("s_b"),
@@ -435,31 +359,20 @@ constexpr ReplayRow kTable[] = {
     {"cascade.plan", ReplayCascadePlan},
     {"cascade.run", ReplayAttentionRun<MultiLevelCascadeAttention>},
     {"chain_speculative_sampling", ReplayChainSpeculative},
-    {"fused_add_rmsnorm", ReplayAddNorm<FusedAddRmsNorm>},
     {"gather_paged_kv_cache", ReplayGatherPagedKvCache},
     {"gather_paged_mla_kv_cache", ReplayGatherPagedMlaKvCache},
     {"gather_rows", ReplayGatherRows},
-    {"gelu_and_mul", ReplayActivation<GeluAndMul>},
-    {"gelu_tanh_and_mul", ReplayActivation<GeluTanhAndMul>},
     {"gemm", ReplayGemm},
-    {"gemma_fused_add_rmsnorm", ReplayAddNorm<GemmaFusedAddRmsNorm>},
-    {"gemma_rmsnorm", ReplayNorm<GemmaRmsNorm>},
     {"get_batch_indices_positions", ReplayGetBatchIndicesPositions},
     {"get_seq_lens", ReplayGetSeqLens},
-    {"layernorm", ReplayLayerNorm},
     {"linear", ReplayLinear},
     {"merge_state", ReplayMergeState},
     {"merge_state_in_place", ReplayMergeStateInPlace},
     {"merge_states", ReplayMergeStates},
     {"pack_weight", ReplayPackWeight},
-    {"rmsnorm", ReplayNorm<RmsNorm>},
-    {"rope", ReplayRope},
-    {"rope_by_offsets", ReplayRopeByOffsets},
-    {"rope_quantize", ReplayRopeQuantize},
     {"sample_from_logits", ReplaySampleFromLogits},
     {"sample_from_probs", ReplaySampleFromProbs},
     {"segment_gemm", ReplaySegmentGemm},
-    {"silu_and_mul", ReplayActivation<SiluAndMul>},
     {"single_decode", ReplaySingle<SingleDecode>},
     {"single_prefill", ReplaySingle<SinglePrefill>},
     {"softmax", ReplaySoftmax},
@@ -479,6 +392,13 @@ void* ReplayObjects::Find(const DumpedCall& call, std::string_view argument) con
               fmt::format("{}: {}: the call that made it was not replayed", call.name(), argument));
 }
 
-std::span<const ReplayRow> ReplayTable() { return kTable; }
+std::span<const ReplayRow> ReplayTable() {
+  static const std::vector<ReplayRow> table = [] {
+    std::vector<ReplayRow> rows(std::begin(kTable), std::end(kTable));
+    rows.insert(rows.end(), ReplayRowOps().begin(), ReplayRowOps().end());
+    return rows;
+  }();
+  return table;
+}
 
 }  // namespace flashinfer::cli

@@ -46,4 +46,7 @@ struct ReplayRow {
 /// A row for every operator of the library.
 std::span<const ReplayRow> ReplayTable();
 
+/// Those of norms, RoPE, activations and quantisation.
+std::span<const ReplayRow> ReplayRowOps();
+
 }  // namespace flashinfer::cli

@@ -100,6 +100,27 @@ def rope(case):
     return run
 
 
+def quantize(case):
+    """torch has no operator of its own: the largest size, a division, a conversion."""
+    dtype = DTYPES[case["dtype"]]
+    rows, size, group = (int(case[n]) for n in ("num_rows", "hidden_size", "group_size"))
+    x = torch.randn(rows, size).to(dtype)
+    shape = (rows, size // group, group) if group else (1, 1, rows * size)
+    copies = [x.clone().view(shape) for _ in range(num_copies(x))]
+    is_fp8 = case["dtype_q"] == "e4m3"
+    largest, dtype_q = (448.0, torch.float8_e4m3fn) if is_fp8 else (127.0, torch.int8)
+    fixed = torch.tensor(0.01)
+
+    def run(i):
+        x = copies[i % len(copies)]
+        scale = fixed
+        if case.get("dynamic", "1") == "1":
+            scale = x.abs().amax(dim=-1, keepdim=True).float() / largest
+        q = (x / scale).clamp(-largest, largest)
+        return (q if is_fp8 else q.round()).to(dtype_q), scale
+    return run
+
+
 def linear(case):
     dtype = DTYPES.get(case["format"])
     if dtype is None:  # torch has no GGUF blocks
@@ -187,7 +208,8 @@ def segment_gemm(case):
     return lambda i: torch.bmm(x, weights[chosen].transpose(1, 2))
 
 
-PEERS = {"norm": norm, "activation": activation, "rope": rope, "linear": linear, "gemm": gemm,
+PEERS = {"norm": norm, "activation": activation, "rope": rope, "quantize": quantize,
+         "linear": linear, "gemm": gemm,
          "sampling": sampling, "token_filter": token_filter, "topk": topk,
          "segment_gemm": segment_gemm}
 

@@ -17,6 +17,7 @@
 #include "flashinfer/jit.h"
 #include "flashinfer/norm.h"
 #include "flashinfer/page.h"
+#include "flashinfer/quantize.h"
 #include "flashinfer/rope.h"
 #include "flashinfer/sampling.h"
 #include "flashinfer/stream.h"

@@ -15,8 +15,11 @@
 #include "ops/merge_states.h"
 #include "ops/mla.h"
 #include "ops/norm.h"
+#include "ops/packbits.h"
 #include "ops/page_copy.h"
 #include "ops/page_positions.h"
+#include "ops/quantize.h"
+#include "ops/quantize_blocks.h"
 #include "ops/rope.h"
 #include "ops/sampling.h"
 #include "ops/segment_gemm.h"
@@ -57,6 +60,18 @@ constexpr std::array<std::string_view, 6> kRope{
     "dtype=f32 dtype_out=f32 interleaved=0",   "dtype=f16 dtype_out=f16 interleaved=0",
     "dtype=bf16 dtype_out=bf16 interleaved=0", "dtype=bf16 dtype_out=bf16 interleaved=1",
     "dtype=bf16 dtype_out=e4m3 interleaved=0", "dtype=bf16 dtype_out=e5m2 interleaved=0"};
+
+constexpr std::array<std::string_view, 2> kPackBits{"has_segments=0", "has_segments=1"};
+
+constexpr std::array<std::string_view, 6> kQuantize{
+    "dtype=bf16 dtype_q=e4m3 group_size=0",   "dtype=bf16 dtype_q=e4m3 group_size=128",
+    "dtype=bf16 dtype_q=e5m2 group_size=128", "dtype=bf16 dtype_q=i8 group_size=128",
+    "inverse=1 dtype=bf16 dtype_q=e4m3",      "inverse=1 dtype=bf16 dtype_q=i8"};
+
+constexpr std::array<std::string_view, 6> kQuantizeBlocks{
+    "format=mxfp8_e4m3 dtype=bf16",      "format=mxfp8_e5m2 dtype=bf16",
+    "format=mxfp4 dtype=bf16",           "format=nvfp4 dtype=bf16",
+    "format=mxfp4 inverse=1 dtype=bf16", "format=nvfp4 inverse=1 dtype=bf16"};
 
 constexpr std::array<std::string_view, 7> kActivation{
     "kind=silu dtype=f32 dtype_out=f32",       "kind=silu dtype=f16 dtype_out=f16",
@@ -107,6 +122,9 @@ constexpr OpRow kTable[] = {
     Row<NormOp>(kNorm),
     Row<RopeOp>(kRope),
     Row<ActivationOp>(kActivation),
+    Row<QuantizeOp>(kQuantize),
+    Row<QuantizeBlocksOp>(kQuantizeBlocks),
+    Row<PackBitsOp>(kPackBits),
     Row<SoftmaxOp>(kFloatTypes),
     Row<SamplingOp>(kFloatTypes),
     Row<ArgMaxOp>(kFloatTypes),

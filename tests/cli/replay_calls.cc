@@ -76,6 +76,29 @@ void CallActivation() {
   GeluTanhAndMul(x, narrow, {.out_scale = 0.25f});
 }
 
+void CallQuantize() {
+  const HostTensor x = Normal(DType::kBF16, {3, 64});
+  HostTensor q(DType::kI8, {3, 64});
+  HostTensor scales(DType::kF32, {3, 2});
+  Quantize(x, q, scales, {.power_of_two = true});
+  HostTensor back(DType::kF32, {3, 64});
+  Dequantize(q, scales, back);
+  HostTensor nibbles(DType::kE2M1x2, {3, 32});
+  HostTensor block_scales(DType::kE4M3, {32});
+  const QuantizeBlocksOptions options{.scale_layout = ScaleLayout::k8x4, .global_scale = 300.0f};
+  QuantizeBlocks(x, nibbles, block_scales, options);
+  DequantizeBlocks(nibbles, block_scales, back, options);
+}
+
+void CallPackBits() {
+  HostTensor x(DType::kBool, {11});
+  x.FillWith({1, 0, 0, 1, 1, 0, 1, 0, 1, 1, 1});
+  HostTensor packed(DType::kU8, {2});
+  HostTensor packed_indptr(DType::kI32, {3});
+  PackBits(x, packed, BitOrder::kLittle);
+  SegmentPackBits(x, {Ints({0, 3, 11}), packed_indptr}, packed);
+}
+
 void CallMergeState() {
   HostTensor v_a = Normal(DType::kF32, {2, 3, 8});
   HostTensor s_a = Normal(DType::kF32, {2, 3});
@@ -313,6 +336,8 @@ constexpr NamedCall kCalls[] = {
     {"prefill", CallPrefill},
     {"ragged_prefill", CallRaggedPrefill},
     {"single_attention", CallSingleAttention},
+    {"packbits", CallPackBits},
+    {"quantize", CallQuantize},
     {"rope", CallRope},
     {"sampling", CallSampling},
     {"activation", CallActivation},

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantisation of blocks: bound by reading x and writing q.
+#include "ops/quantize_blocks.h"
+
+#include <vector>
+
+#include "core/fields.h"
+#include "dispatch/choose.h"
+#include "harness.h"
+#include "support/cases/quantize_blocks.h"
+#include "support/host_tensor.h"
+
+namespace flashinfer::bench {
+namespace {
+
+const std::vector<std::string> kCases{
+    "format=mxfp8_e4m3 dtype=bf16 num_rows=512 hidden_size=4096 padded_size=4096",
+    "format=mxfp4 dtype=bf16 num_rows=512 hidden_size=4096 padded_size=4096",
+    "format=nvfp4 dtype=bf16 num_rows=512 hidden_size=4096 padded_size=4096",
+    "format=nvfp4 dtype=f32 num_rows=512 hidden_size=4096 padded_size=4096",
+};
+
+void Run(Harness& harness, const std::string& text) {
+  const auto c = ParseFields<test::QuantizeBlocksCase>(SplitWords(text));
+  const int64_t row_bytes = c.padded_size / ElementsPerByte(c.format);
+  const int64_t num_blocks = c.padded_size / ElementsPerBlock(c.format);
+  const double bytes = static_cast<double>(
+      c.num_rows * (c.hidden_size * SizeBytes(c.dtype) + row_bytes + num_blocks));
+  const int64_t num_copies = NumColdCopies(bytes);
+  const bool is_fp8 = ElementsPerByte(c.format) == 1;
+  const DType dtype_q = is_fp8 ? DType::kE4M3 : DType::kE2M1x2;
+  std::vector<test::HostTensor> xs;
+  std::vector<test::HostTensor> qs;
+  for (int64_t i = 0; i < num_copies; ++i) {
+    xs.emplace_back(c.dtype, Dims{c.num_rows, c.hidden_size}).Fill(0.5);
+    qs.emplace_back(dtype_q, Dims{c.num_rows, row_bytes});
+  }
+  const test::HostTensor scales(c.format == BlockFormat::kNvFp4 ? DType::kE4M3 : DType::kE8M0,
+                                {BlockScaleBytes(c.scale_layout, c.num_rows, num_blocks)});
+  const auto explanation = ExplainOp<QuantizeBlocksOp>(ProblemOf(c));
+  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+                  [&](int64_t i) {
+                    const auto copy = static_cast<size_t>(i % num_copies);
+                    QuantizeBlocks(xs[copy], qs[copy], scales, {.scale_layout = c.scale_layout});
+                  });
+}
+
+}  // namespace
+}  // namespace flashinfer::bench
+
+int main(int argc, char** argv) {
+  using namespace flashinfer::bench;
+  Harness harness("quantize_blocks", argc, argv);
+  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
+}
