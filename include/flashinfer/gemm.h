@@ -106,9 +106,9 @@ struct GemmOptions {
 };
 
 /// out = a_scale · b_scale · a · bᵀ, accumulated in float32; for weights that change with every
-/// call. It packs b each time (and allocates for that): weights that stay are faster through
-/// PackedWeight and Linear(). On CPUs with bf16 dot products, bf16 and fp8 inputs multiply exactly
-/// and add up in float32.
+/// call. With more than four rows in a it packs b each time (and allocates for that): weights that
+/// stay are faster through PackedWeight and Linear(). On CPUs with bf16 dot products, bf16 and fp8
+/// inputs multiply exactly and add up in float32.
 ///
 ///   a    [m, k]  f32, f16, bf16, e4m3, e5m2; any strides
 ///   b    [n, k]  the dtype of a, for fp8 either; any strides (a transposed view of [k, n] will do)

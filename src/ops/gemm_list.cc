@@ -8,8 +8,8 @@ namespace flashinfer {
 std::span<const Candidate<GemmProblem, GemmOp::Entry>> GemmOp::Candidates() {
   static constexpr auto kCandidates = cpu::CpuCandidates<GemmProblem, GemmOp::Entry>(
       cpu::AcceptsGemm,
-      {cpu::RunGemm<cpu::avx512_bf16::kLinearKernels>, cpu::RunGemm<cpu::avx512::kLinearKernels>,
-       cpu::RunGemm<cpu::avx2::kLinearKernels>, cpu::RunGemm<cpu::scalar::kLinearKernels>});
+      {cpu::RunGemm<cpu::avx512_bf16::kGemmKernels>, cpu::RunGemm<cpu::avx512::kGemmKernels>,
+       cpu::RunGemm<cpu::avx2::kGemmKernels>, cpu::RunGemm<cpu::scalar::kGemmKernels>});
   return kCandidates;
 }
 

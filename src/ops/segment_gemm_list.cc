@@ -7,10 +7,10 @@ namespace flashinfer {
 
 std::span<const Candidate<SegmentGemmProblem, SegmentGemmOp::Entry>> SegmentGemmOp::Candidates() {
   static constexpr auto kCandidates = cpu::CpuCandidates<SegmentGemmProblem, SegmentGemmOp::Entry>(
-      cpu::AcceptsSegmentGemm, {cpu::RunSegmentGemm<cpu::avx512_bf16::kLinearKernels>,
-                                cpu::RunSegmentGemm<cpu::avx512::kLinearKernels>,
-                                cpu::RunSegmentGemm<cpu::avx2::kLinearKernels>,
-                                cpu::RunSegmentGemm<cpu::scalar::kLinearKernels>});
+      cpu::AcceptsSegmentGemm,
+      {cpu::RunSegmentGemm<cpu::avx512_bf16::kGemmKernels>,
+       cpu::RunSegmentGemm<cpu::avx512::kGemmKernels>, cpu::RunSegmentGemm<cpu::avx2::kGemmKernels>,
+       cpu::RunSegmentGemm<cpu::scalar::kGemmKernels>});
   return kCandidates;
 }
 

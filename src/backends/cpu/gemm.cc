@@ -52,6 +52,13 @@ void CopyDense(const MatrixRows& matrix, To* out, const Convert& convert) {
   });
 }
 
+WeightFormat FormatOf(DType dtype) {
+  if (dtype == DType::kF32) return WeightFormat::kF32;
+  return dtype == DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBF16;
+}
+
+}  // namespace
+
 /// A matrix with adjacent elements in a row, of a type that linear layers take: the given one, or a
 /// copy.
 class DenseRows {
@@ -100,13 +107,6 @@ class DenseRows {
   int64_t stride_;
 };
 
-WeightFormat FormatOf(DType dtype) {
-  if (dtype == DType::kF32) return WeightFormat::kF32;
-  return dtype == DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBF16;
-}
-
-}  // namespace
-
 bool AcceptsGemm(const GemmProblem& problem, std::string* why) {
   const DType a = problem.dtype_a;
   const DType out = problem.dtype_out;
@@ -122,14 +122,18 @@ bool AcceptsGemm(const GemmProblem& problem, std::string* why) {
   return out == a || out == DType::kF32 || Refuse(why, "dtype_out must be dtype_a or f32");
 }
 
-GemmWeight::GemmWeight(const LinearKernels& kernels, const MatrixRows& b) {
-  const DenseRows rows(b, true);
-  const WeightView weight{rows.data(), FormatOf(rows.dtype()), b.rows, b.cols};
-  packed_ = PackLinearWith(kernels, {.sources = std::span(&weight, 1)});
-}
+GemmWeight::GemmWeight(const GemmKernels& kernels, const MatrixRows& b)
+    : kernels_(kernels), b_(b) {}
+GemmWeight::~GemmWeight() = default;
 
-void GemmWeight::Multiply(const MatrixRows& a, const GemmParams& params) const {
+void GemmWeight::Multiply(const MatrixRows& a, const GemmParams& params) {
   const DenseRows rows(a, false);
+  if (a.rows <= kMaxFewRows) return MultiplyFewRows(rows, static_cast<int>(a.rows), params);
+  if (packed_ == nullptr) {
+    const DenseRows whole(b_, true);
+    const WeightView weight{whole.data(), FormatOf(whole.dtype()), b_.rows, b_.cols};
+    packed_ = PackLinearWith(kernels_.linear, {.sources = std::span(&weight, 1)});
+  }
   packed_->Run({.x = rows.data(),
                 .out = params.out,
                 .bias = nullptr,
@@ -143,7 +147,31 @@ void GemmWeight::Multiply(const MatrixRows& a, const GemmParams& params) const {
                 .scale = params.scale});
 }
 
-void Gemm(const LinearKernels& kernels, const GemmParams& params) {
+void GemmWeight::MultiplyFewRows(const DenseRows& a, int num_tokens, const GemmParams& params) {
+  if (rows_ == nullptr) rows_ = std::make_unique<DenseRows>(b_, false);
+  constexpr int64_t kGrainElements = 32768;  // some microseconds of reading
+  const int64_t num_pieces = (b_.rows + kFewRowsPiece - 1) / kFewRowsPiece;
+  const int64_t grain = std::max<int64_t>(1, kGrainElements / (kFewRowsPiece * b_.cols));
+  ParallelFor(num_pieces, grain, [&](int64_t first, int64_t last) {
+    for (int64_t piece = first; piece < last; ++piece) {
+      kernels_.few_rows({.a = a.data(),
+                         .a_stride = a.stride(),
+                         .b = rows_->data(),
+                         .b_stride = rows_->stride(),
+                         .dtype = a.dtype(),
+                         .k = b_.cols,
+                         .num_tokens = num_tokens,
+                         .begin = piece * kFewRowsPiece,
+                         .end = std::min((piece + 1) * kFewRowsPiece, b_.rows),
+                         .scale = params.scale,
+                         .out = params.out,
+                         .out_stride = params.out_stride,
+                         .dtype_out = params.dtype_out});
+    }
+  });
+}
+
+void Gemm(const GemmKernels& kernels, const GemmParams& params) {
   GemmWeight(kernels, params.b).Multiply(params.a, params);
 }
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of row segments on the CPU: each weight is packed once, for all its segments.
+// Products of row segments on the CPU: a weight is prepared once for all its segments.
 #include "backends/cpu/segment_gemm.h"
 
 #include <optional>
-
-#include "backends/cpu/gemm.h"
 
 namespace flashinfer::cpu {
 namespace {
@@ -24,7 +22,7 @@ bool AcceptsSegmentGemm(const SegmentGemmProblem& problem, std::string* why) {
          Refuse(why, "dtype_out must be dtype or f32");
 }
 
-void SegmentGemm(const LinearKernels& kernels, const SegmentGemmParams& params) {
+void SegmentGemm(const GemmKernels& kernels, const SegmentGemmParams& params) {
   std::optional<GemmWeight> weight;
   int64_t packed = -1;
   for (const GemmSegment& segment : params.segments) {

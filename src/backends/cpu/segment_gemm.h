@@ -4,16 +4,16 @@
 
 #include <string>
 
-#include "backends/cpu/linear.h"
+#include "backends/cpu/gemm.h"
 #include "ops/segment_gemm.h"
 
 namespace flashinfer::cpu {
 
 bool AcceptsSegmentGemm(const SegmentGemmProblem& problem, std::string* why);
 
-void SegmentGemm(const LinearKernels& kernels, const SegmentGemmParams& params);
+void SegmentGemm(const GemmKernels& kernels, const SegmentGemmParams& params);
 
-template <const LinearKernels& kKernels>
+template <const GemmKernels& kKernels>
 void RunSegmentGemm(const SegmentGemmParams& params) {
   SegmentGemm(kKernels, params);
 }
