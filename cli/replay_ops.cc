@@ -330,11 +330,27 @@ void ReplayTopKMask(const Call& c, ReplayObjects&) {
   TopKMaskLogits(c->Tensor("logits"), c->Tensor("out"), c->Rows<int32_t>("top_k"));
 }
 
+TopKOptions TopKOptionsOf(const DumpedCall& c) {
+  return {.sorted = c.Bool("sorted"),
+          .tie_break = c.Bool("highest_index") ? TieBreak::kHighestIndex : TieBreak::kLowestIndex,
+          .row_starts = c.Tensor("row_starts"),
+          .lengths = c.Tensor("lengths")};
+}
+
 void ReplayTopK(const Call& c, ReplayObjects&) {
-  TopK(c->Tensor("input"), c->Tensor("values"), c->Tensor("indices"),
-       {.sorted = c->Bool("sorted"),
-        .tie_break = c->Text("tie_break") == "highest_index" ? TieBreak::kHighestIndex
-                                                             : TieBreak::kLowestIndex});
+  TopK(c->Tensor("input"), c->Tensor("values"), c->Tensor("indices"), TopKOptionsOf(*c));
+}
+
+void ReplayTopKPageTable(const Call& c, ReplayObjects&) {
+  TopKPageTableTransform(c->Tensor("input"),
+                         {c->Tensor("page_table"), c->Tensor("row_to_request"),
+                          static_cast<int32_t>(c->Int("page_size"))},
+                         c->Tensor("out"), TopKOptionsOf(*c));
+}
+
+void ReplayTopKRagged(const Call& c, ReplayObjects&) {
+  TopKRaggedTransform(c->Tensor("input"), c->Tensor("offsets"), c->Tensor("out"),
+                      TopKOptionsOf(*c));
 }
 
 void ReplayChainSpeculative(const Call& c, ReplayObjects&) {
@@ -378,6 +394,8 @@ constexpr ReplayRow kTable[] = {
     {"softmax", ReplaySoftmax},
     {"top_k", ReplayTopK},
     {"top_k_mask_logits", ReplayTopKMask},
+    {"top_k_page_table_transform", ReplayTopKPageTable},
+    {"top_k_ragged_transform", ReplayTopKRagged},
     {"top_k_renorm_probs", ReplayTopKRenorm},
     {"top_p_renorm_probs", ReplayTopPRenorm},
     {"variable_length_merge_states", ReplayVariableLengthMergeStates},

@@ -20,17 +20,6 @@ TokenOutputs CheckOutputs(int64_t num_rows, const TensorView& tokens, const Tens
   return out;
 }
 
-RowIndices CheckIndices(const TensorView& indices, int64_t num_rows) {
-  if (!indices.defined()) return {};
-  CheckTensor("indices", indices).On({}).IsOneOf({DType::kI32, DType::kI64}).Rank(1);
-  const RowIndices checked{indices.data(), indices.dtype() == DType::kI64, indices.stride(0)};
-  for (int64_t i = 0; i < indices.shape(0); ++i) {
-    FLASHINFER_CHECK(checked[i] >= 0 && checked[i] < num_rows,
-                     "indices[{}]: is {}, accepted: 0 to {}", i, checked[i], num_rows - 1);
-  }
-  return checked;
-}
-
 /// `rows` is logits or probs, as `name` says.
 void LogSampling(std::string_view op, std::string_view name, const TensorView& rows,
                  const TensorView& tokens, const TensorView& valid, const SamplingOptions& o) {
@@ -52,7 +41,7 @@ void Sample(std::string_view op, std::string_view name, const TensorView& rows, 
   if (LogLevel() > 0) [[unlikely]]
     LogSampling(op, name, rows, tokens, valid, options);
   const VocabularyRows checked = CheckRows(name, rows, are_logits);
-  const RowIndices indices = CheckIndices(options.indices, rows.shape(0));
+  const RowIndices indices = CheckIndices("indices", options.indices, rows.shape(0));
   const int64_t n = options.indices.defined() ? options.indices.shape(0) : rows.shape(0);
   const SamplingParams params{
       .rows = checked,

@@ -4,6 +4,17 @@
 
 namespace flashinfer {
 
+RowIndices CheckIndices(std::string_view name, const TensorView& indices, int64_t num_rows) {
+  if (!indices.defined()) return {};
+  CheckTensor(name, indices).On({}).IsOneOf({DType::kI32, DType::kI64}).Rank(1);
+  const RowIndices checked{indices.data(), indices.dtype() == DType::kI64, indices.stride(0)};
+  for (int64_t i = 0; i < indices.shape(0); ++i) {
+    FLASHINFER_CHECK(checked[i] >= 0 && checked[i] < num_rows, "{}[{}]: is {}, accepted: 0 to {}",
+                     name, i, checked[i], num_rows - 1);
+  }
+  return checked;
+}
+
 VocabularyRows CheckRows(std::string_view name, const TensorView& rows, bool are_logits) {
   CheckTensor(name, rows)
       .On({})

@@ -97,6 +97,9 @@ RowValues<T> CheckPerRow(std::string_view name, const PerRow<T>& values, int64_t
   return checked;
 }
 
+/// Rows that a call's outputs read, each below `num_rows`; an undefined view is row i for output i.
+RowIndices CheckIndices(std::string_view name, const TensorView& indices, int64_t num_rows);
+
 VocabularyRows CheckRows(std::string_view name, const TensorView& rows, bool are_logits);
 
 template <class T>

@@ -306,6 +306,11 @@ void CallSampling() {
   TopK(logits, TensorView(), indices, {.tie_break = TieBreak::kHighestIndex});
   HostTensor values(DType::kF32, {3, 4});
   TopK(logits, values, indices, {.sorted = true});
+  HostTensor pages(DType::kI32, {3, 13});
+  pages.FillUniform(Rng(), 0, 99);
+  HostTensor places(DType::kI32, {3, 4});
+  TopKPageTableTransform(logits, {.page_table = pages, .page_size = 4}, places);
+  TopKRaggedTransform(logits, Ints({0, 50, 7}), places, {.lengths = Ints({50, 2, 0}).view()});
 }
 
 void CallChainSpeculative() {

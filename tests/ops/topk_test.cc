@@ -112,6 +112,47 @@ TEST(TopK, InfinitiesAndNanAreOrdered) {
   }
 }
 
+TEST(TopK, RangesOfRowsAndPlaces) {
+  HostTensor input(DType::kF32, {3, 6});
+  input.FillWith({9, 1, 4, 2, 8, 7,  //
+                  9, 8, 7, 6, 5, 4,  //
+                  0, 0, 0, 0, 0, 0});
+  HostTensor starts(DType::kI32, {3});
+  HostTensor lengths(DType::kI32, {3});
+  starts.FillWith({1, 0, 3});
+  lengths.FillWith({4, 0, 2});
+  HostTensor page_table(DType::kI32, {2, 2});
+  page_table.FillWith({5, 3, 8, 1});
+  HostTensor requests(DType::kI32, {3});
+  requests.FillWith({1, 0, 0});
+  HostTensor offsets(DType::kI32, {3});
+  offsets.FillWith({100, 200, 300});
+  for (const std::string& candidate : AcceptingCandidates<TopKOp>({DType::kF32, 6})) {
+    SCOPED_TRACE(candidate);
+    const TopKOptions options{
+        .row_starts = starts, .lengths = lengths, .backend = Backend(candidate)};
+    HostTensor out(DType::kI32, {3, 3});
+    HostTensor values(DType::kF32, {3, 3});
+    TopK(input, values, out, options);
+    EXPECT_THAT(out.Values(), ElementsAre(1, 2, 3, -1, -1, -1, 0, 1, -1));
+    EXPECT_THAT(values.Values(),
+                ElementsAre(4, 2, 8, -kInfinity, -kInfinity, -kInfinity, 0, 0, -kInfinity));
+    TopKPageTableTransform(input, {page_table, requests, 2}, out, options);
+    EXPECT_THAT(out.Values(), ElementsAre(17, 2, 3, -1, -1, -1, 10, 11, -1));
+    TopKRaggedTransform(input, offsets, out, options);
+    EXPECT_THAT(out.Values(), ElementsAre(101, 102, 103, -1, -1, -1, 300, 301, -1));
+  }
+  HostTensor out(DType::kI32, {3, 3});
+  lengths.FillWith({6, 0, 2});
+  EXPECT_THAT([&] { TopK(input, TensorView(), out, {.row_starts = starts, .lengths = lengths}); },
+              ThrowsMessage<Error>("lengths: row 0 ends at column 7, input has 6"));
+  EXPECT_THAT(
+      [&] {
+        TopKPageTableTransform(input, {page_table, requests, 2}, out, {.lengths = lengths});
+      },
+      ThrowsMessage<Error>("lengths: row 0 is 6, page_table has room for 4"));
+}
+
 TEST(TopK, RepeatedCallsAreBitEqual) {
   HostTensor input(DType::kF32, {2, 128256});
   std::mt19937_64 rng(2);

@@ -23,6 +23,12 @@ struct Chosen {
   std::vector<int32_t> indices;
 };
 
+/// The columns of a row, and how many of them are chosen, at least one.
+struct Range {
+  int64_t length;
+  int64_t count;
+};
+
 float ValueAt(const VocabularyRow& row, int32_t i) {
   if (row.dtype == DType::kF32) return static_cast<const float*>(row.data)[i];
   if (row.dtype == DType::kF16) return ToFloat(static_cast<const F16*>(row.data)[i]);
@@ -30,9 +36,11 @@ float ValueAt(const VocabularyRow& row, int32_t i) {
 }
 
 /// Lists the first `count` of a row without NaN, by index.
-void Select(const VocabularyRow& row, const Chunks& chunks, const TopKParams& params, int64_t count,
+void Select(const VocabularyRow& row, const Range& range, const TopKParams& params,
             const VocabularyKernelTable& kernels, Chosen& chosen) {
-  const int64_t num_cols = params.rows.vocab_size;
+  const Chunks chunks(range.length);
+  const int64_t num_cols = range.length;
+  const int64_t count = range.count;
   Cut cut{-kInfinity, std::numeric_limits<int64_t>::max()};
   if (count < num_cols) cut = CutOf(row, chunks, num_cols, {count, 1, 0, {}}, kernels);
   const int num_chunks = chunks.count();
@@ -75,7 +83,7 @@ void Select(const VocabularyRow& row, const Chunks& chunks, const TopKParams& pa
 }
 
 /// The same for any row, by comparisons: NaN first.
-void SelectWithNan(const VocabularyRow& row, const TopKParams& params, int64_t count,
+void SelectWithNan(const VocabularyRow& row, const Range& range, const TopKParams& params,
                    Chosen& chosen) {
   const auto key = [&](int32_t i) {
     const float value = ValueAt(row, i);
@@ -85,15 +93,15 @@ void SelectWithNan(const VocabularyRow& row, const TopKParams& params, int64_t c
                : static_cast<double>(value);
   };
   const bool takes_highest = params.tie_break == TieBreak::kHighestIndex;
-  chosen.indices.resize(static_cast<size_t>(params.rows.vocab_size));
+  chosen.indices.resize(static_cast<size_t>(range.length));
   std::iota(chosen.indices.begin(), chosen.indices.end(), 0);
-  std::nth_element(chosen.indices.begin(), chosen.indices.begin() + count - 1, chosen.indices.end(),
-                   [&](int32_t a, int32_t b) {
+  std::nth_element(chosen.indices.begin(), chosen.indices.begin() + range.count - 1,
+                   chosen.indices.end(), [&](int32_t a, int32_t b) {
                      const double x = key(a);
                      const double y = key(b);
                      return x != y ? x > y : takes_highest ? a > b : a < b;
                    });
-  chosen.indices.resize(static_cast<size_t>(count));
+  chosen.indices.resize(static_cast<size_t>(range.count));
   std::sort(chosen.indices.begin(), chosen.indices.end());
   chosen.values.clear();
   for (int32_t i : chosen.indices) {
@@ -143,25 +151,30 @@ void WriteValue(const VocabularyRow& row, int64_t index, char* to) {
 void TopKRow(const TopKParams& params, int64_t index, const VocabularyKernelTable& kernels) {
   static thread_local Chosen chosen;
   static thread_local std::vector<int32_t> order;
-  const Chunks chunks(params.rows.vocab_size);
+  const int64_t size = SizeBytes(params.rows.dtype);
+  const int64_t start = params.row_starts[index];
+  const int64_t length = std::min<int64_t>(params.lengths[index], params.rows.vocab_size - start);
+  const Range range{length, std::min(params.k, length)};
   VocabularyRow row = RowOf(params.rows, index, 1.0f);
+  row.data = static_cast<const char*>(row.data) + start * size;
   row.are_logits = false;  // only counts matter
-  const int64_t count = std::min(params.k, params.rows.vocab_size);
-  if (ExtremesOf(row, chunks, kernels).has_nan) {
-    SelectWithNan(row, params, count, chosen);
-  } else {
-    Select(row, chunks, params, count, kernels, chosen);
+  chosen.values.clear();
+  if (range.count > 0) {
+    if (ExtremesOf(row, Chunks(length), kernels).has_nan) {
+      SelectWithNan(row, range, params, chosen);
+    } else {
+      Select(row, range, params, kernels, chosen);
+    }
   }
   OrderOf(chosen, params.sorted, order);
-  const int64_t size = SizeBytes(params.rows.dtype);
   for (int64_t column = 0; column < params.k; ++column) {
-    const int64_t token =
-        column < count ? chosen.indices[static_cast<size_t>(order[static_cast<size_t>(column)])]
-                       : -1;
-    WriteIndex(params, index, column, token);
+    const bool is_there = column < range.count;
+    const int64_t at =
+        is_there ? chosen.indices[static_cast<size_t>(order[static_cast<size_t>(column)])] : -1;
+    WriteIndex(params, index, column, is_there ? params.map(index, at) : -1);
     if (params.values == nullptr) continue;
     char* to = static_cast<char*>(params.values) + (index * params.values_stride + column) * size;
-    WriteValue(row, token, to);
+    WriteValue(row, at, to);
   }
 }
 
