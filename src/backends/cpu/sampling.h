@@ -62,6 +62,14 @@ struct KeptTokens {
   int32_t* indices;
 };
 
+/// What is above each of some falling limits, and the weight of all.
+struct CoarseMass {
+  static constexpr int kNumLimits = 8;
+  int64_t count[kNumLimits];
+  double mass[kNumLimits];
+  double total;
+};
+
 /// Count and weight of the tokens whose order key falls into each bin.
 struct Histogram {
   static constexpr int kBinBits = 11;
@@ -99,6 +107,10 @@ struct VocabularyKernelTable {
   void (*multiply)(float* values, int64_t count, float factor);
   void (*keep)(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
                const KeepOutput& output);
+  CoarseMass (*coarse)(const VocabularyRow& row, int64_t begin, int64_t end, const float* limits);
+  /// Lists the values above `low` that are not above `high`, and returns how many.
+  int64_t (*collect)(const VocabularyRow& row, int64_t begin, int64_t end, float low, float high,
+                     float* values);
   /// Returns how many tokens it lists.
   int64_t (*list)(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
                   const KeptTokens& tokens);

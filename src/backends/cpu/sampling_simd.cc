@@ -138,6 +138,53 @@ void Count(const VocabularyRow& row, int64_t begin, int64_t end, const KeyBits& 
   });
 }
 
+CoarseMass Coarse(const VocabularyRow& row, int64_t begin, int64_t end, const float* limits) {
+  constexpr int kLimits = CoarseMass::kNumLimits;
+  const F32 zero = F32::Set(0.0f);
+  const F32 one = F32::Set(1.0f);
+  F32 counts[kLimits];  // below 2^24 in each lane
+  for (F32& count : counts) count = zero;
+  CoarseMass result{};
+  ForEachBlock(row, begin, end, [&](int64_t, int n, const Block& block) {
+    F32 masses[kLimits];
+    for (F32& mass : masses) mass = zero;
+    for (int i = 0; i < n; i += kWidth) {
+      const int lanes = n - i < kWidth ? n - i : kWidth;
+      const F32 value = SelectFirst(lanes, Load(block.value + i), F32::Set(-kInfinity));
+      const F32 weight = Load(block.weight + i);
+#pragma GCC unroll 8
+      for (int j = 0; j < kLimits; ++j) {
+        const F32 limit = F32::Set(limits[j]);
+        masses[j] = masses[j] + SelectLess(limit, value, weight, zero);
+        counts[j] = counts[j] + SelectLess(limit, value, one, zero);
+      }
+    }
+    for (int j = 0; j < kLimits; ++j) result.mass[j] += static_cast<double>(Sum(masses[j]));
+    result.total += SumOf(block.weight, n);
+    return true;
+  });
+  for (int j = 0; j < kLimits; ++j) {
+    float lanes[kWidth];
+    Store(lanes, counts[j]);
+    for (float count : lanes) result.count[j] += static_cast<int64_t>(count);
+  }
+  return result;
+}
+
+int64_t Collect(const VocabularyRow& row, int64_t begin, int64_t end, float low, float high,
+                float* values) {
+  int64_t count = 0;
+  ForEachBlock(row, begin, end, [&](int64_t, int n, const Block& block) {
+    for (int i = 0; i < n; ++i) {
+      const float value = block.value[i];
+      values[count] = value;
+      count += static_cast<int64_t>(value > low) & static_cast<int64_t>(value <= high);
+    }
+    return true;
+  });
+  return count;
+}
+
 Mass Weigh(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut) {
   Mass mass{0, 0};
   ForEachBlock(row, begin, end, [&](int64_t, int n, Block& block) {
@@ -279,8 +326,8 @@ void PositiveDifference(const float* a, const float* b, int64_t count, float* ou
 
 const VocabularyKernelTable& VocabularyKernels() {
   static constexpr VocabularyKernelTable kTable{
-      FindExtremes, Count,    Weigh, Locate, Weight,
-      Exponentiate, Multiply, Keep,  List,   PositiveDifference};
+      FindExtremes, Count, Weigh,  Locate,  Weight, Exponentiate,
+      Multiply,     Keep,  Coarse, Collect, List,   PositiveDifference};
   return kTable;
 }
 

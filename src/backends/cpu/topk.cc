@@ -17,6 +17,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+/// In powers of two of a weight, of which the coarse selection's limits cover the first 16.
+constexpr float kCoarseSpread = 24;
+
 /// The chosen tokens of one row, kept by the thread for the next one.
 struct Chosen {
   std::vector<float> values;
@@ -157,10 +160,14 @@ void TopKRow(const TopKParams& params, int64_t index, const VocabularyKernelTabl
   const Range range{length, std::min(params.k, length)};
   VocabularyRow row = RowOf(params.rows, index, 1.0f);
   row.data = static_cast<const char*>(row.data) + start * size;
-  row.are_logits = false;  // only counts matter
   chosen.values.clear();
   if (range.count > 0) {
-    if (ExtremesOf(row, Chunks(length), kernels).has_nan) {
+    const Extremes extremes = ExtremesOf(row, Chunks(length), kernels);
+    // Only counts matter; the scale lays the selection's coarse limits over the row's values.
+    row.max = extremes.max;
+    const float spread = extremes.max - extremes.min;
+    if (spread > 0 && std::isfinite(spread)) row.scale = kCoarseSpread / spread;
+    if (extremes.has_nan) {
       SelectWithNan(row, range, params, chosen);
     } else {
       Select(row, range, params, kernels, chosen);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top-k, top-p and min-p as cuts of a row, found by radix selection instead of sorting.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "backends/cpu/vocabulary_row.h"
 
@@ -36,21 +38,23 @@ bool IsShorter(const Cut& a, const Cut& b) {
   return a.value > b.value || (a.value == b.value && a.num_ties < b.num_ties);
 }
 
+/// Tokens before those of a selection.
+struct Above {
+  int64_t count = 0;
+  double mass = 0;
+};
+
 /// Histograms of a row by rounds. Its memory, 220 kB, is kept by the thread for the next row.
 class Selection {
  public:
-  Selection(const VocabularyRow& row, const Chunks& chunks, const VocabularyKernelTable& kernels)
-      : row_(row), chunks_(chunks), kernels_(kernels) {
+  /// `above`: what is before the row's tokens, where the row is a part of another one.
+  Selection(const VocabularyRow& row, const Chunks& chunks, const VocabularyKernelTable& kernels,
+            const Above& above)
+      : row_(row), chunks_(chunks), kernels_(kernels), above_(above) {
     static thread_local std::unique_ptr<Memory> memory;
     if (memory == nullptr) memory = std::make_unique<Memory>();
     memory_ = memory.get();
     Build(kRounds[0], memory_->first);
-  }
-
-  double TotalMass() const {
-    double total = 0;
-    for (int bin = Histogram::kNumBins - 1; bin >= 0; --bin) total += memory_->first.mass[bin];
-    return total;
   }
 
   /// The first `count` tokens; there are at least as many.
@@ -115,7 +119,7 @@ class Selection {
   /// mass from being reached, then the end is the last token that weighs anything.
   template <class Reached>
   End Find(const Reached& reached) {
-    End end;
+    End end{.key = 0, .count_above = above_.count, .mass_above = above_.mass, .num_ties = 0};
     for (int round = 0; round < 3; ++round) {
       KeyBits bits = kRounds[round];
       bits.prefix = end.key;
@@ -145,7 +149,91 @@ class Selection {
   const VocabularyRow& row_;
   const Chunks& chunks_;
   const VocabularyKernelTable& kernels_;
+  const Above above_;
   Memory* memory_;
+};
+
+/// First tokens of a row by one coarse pass: it tells between which two limits a prefix ends, and
+/// the selection is over the tokens there, some hundreds or thousands of a large vocabulary.
+class CoarseSelection {
+ public:
+  CoarseSelection(const VocabularyRow& row, const Chunks& chunks, int64_t vocab_size,
+                  const VocabularyKernelTable& kernels)
+      : row_(row), chunks_(chunks), vocab_size_(vocab_size), kernels_(kernels) {
+    // Weights of the largest value's 1/4, 1/16, …
+    for (size_t i = 0; i < limits_.size(); ++i) {
+      const double fall = 2.0 * static_cast<double>(i + 1);
+      limits_[i] = static_cast<float>(row.are_logits ? row.max - fall / row.scale
+                                                     : row.max * std::exp2(-fall));
+    }
+    std::array<CoarseMass, Chunks::kMaxChunks> parts{};
+    chunks.ForEach([&](int i) {
+      parts[static_cast<size_t>(i)] =
+          kernels.coarse(row, chunks.begin(i), chunks.end(i), limits_.data());
+    });
+    for (const CoarseMass& part : parts) {
+      for (size_t i = 0; i < limits_.size(); ++i) {
+        sum_.count[i] += part.count[i];
+        sum_.mass[i] += part.mass[i];
+      }
+      sum_.total += part.total;
+    }
+  }
+
+  double TotalMass() const { return sum_.total; }
+
+  Prefix FirstTokens(int64_t count) const {
+    return Select([&](size_t i) { return sum_.count[i] >= count; },
+                  [&](Selection& selection) { return selection.FirstTokens(count); });
+  }
+  Prefix FirstMass(double target) const {
+    return Select([&](size_t i) { return sum_.mass[i] >= target; },
+                  [&](Selection& selection) { return selection.FirstMass(target); });
+  }
+
+ private:
+  template <class Reached, class Finish>
+  Prefix Select(const Reached& reached, const Finish& finish) const {
+    size_t i = 0;
+    while (i < limits_.size() && !reached(i)) ++i;
+    const Above above = i == 0 ? Above{} : Above{sum_.count[i - 1], sum_.mass[i - 1]};
+    if (i == limits_.size() || sum_.count[i] - above.count > vocab_size_ / 4) {
+      Selection selection(row_, chunks_, kernels_, {});
+      return finish(selection);
+    }
+    static thread_local std::vector<float> values;
+    values.resize(static_cast<size_t>(vocab_size_));
+    const float high = i == 0 ? std::numeric_limits<float>::infinity() : limits_[i - 1];
+    VocabularyRow part = row_;
+    part.dtype = DType::kF32;
+    part.data = values.data();
+    const Chunks chunks(Collect(limits_[i], high, values.data()));
+    Selection selection(part, chunks, kernels_, above);
+    return finish(selection);
+  }
+
+  int64_t Collect(float low, float high, float* values) const {
+    std::array<int64_t, Chunks::kMaxChunks> counts{};
+    chunks_.ForEach([&](int i) {
+      const int64_t begin = chunks_.begin(i);
+      counts[static_cast<size_t>(i)] =
+          kernels_.collect(row_, begin, chunks_.end(i), low, high, values + begin);
+    });
+    int64_t total = counts[0];
+    for (int i = 1; i < chunks_.count(); ++i) {
+      const int64_t count = counts[static_cast<size_t>(i)];
+      std::copy_n(values + chunks_.begin(i), count, values + total);
+      total += count;
+    }
+    return total;
+  }
+
+  const VocabularyRow& row_;
+  const Chunks& chunks_;
+  int64_t vocab_size_;
+  const VocabularyKernelTable& kernels_;
+  std::array<float, CoarseMass::kNumLimits> limits_{};
+  CoarseMass sum_{};
 };
 
 /// Values below this have less than `min_p` of the largest weight.
@@ -162,7 +250,7 @@ Cut CutOf(const VocabularyRow& row, const Chunks& chunks, int64_t vocab_size,
   const bool has_top_k = filters.top_k > 0 && filters.top_k < vocab_size;
   const bool has_top_p = filters.top_p < 1;
   if (has_top_k || has_top_p) {
-    Selection selection(row, chunks, kernels);
+    const CoarseSelection selection(row, chunks, vocab_size, kernels);
     double mass = 0;
     if (has_top_k) {
       const Prefix prefix = selection.FirstTokens(filters.top_k);
