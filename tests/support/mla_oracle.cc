@@ -34,8 +34,9 @@ HostTensor Pool(const MlaCase& c, int64_t dim, int64_t row_stride) {
           8};
 }
 
+/// Odd when interleaved, so that pairs of elements are not aligned.
 int64_t RowStride(const MlaCase& c) {
-  return c.problem.head_dim_ckv + (c.is_interleaved ? c.problem.head_dim_kpe + 8 : 0);
+  return c.problem.head_dim_ckv + (c.is_interleaved ? c.problem.head_dim_kpe + 7 : 0);
 }
 
 }  // namespace

@@ -41,6 +41,9 @@ void StoreResult(const MlaTask& task, const AttentionState& state) {
 template <class T, bool kPairs>
 class MlaPiece {
  public:
+  /// Whether the cache holds words as they are multiplied.
+  static constexpr bool kInPlace = kPairs && std::is_same_v<T, BF16>;
+
   explicit MlaPiece(const MlaTask& task)
       : task_(task),
         problem_(*task.problem),
@@ -125,6 +128,12 @@ class MlaPiece {
     }
   }
 
+  /// The words of a tile's key: those of the cache where it holds such, else packed ones.
+  const float* Key(const MlaTile<T>& tile, int t) const {
+    if constexpr (kInPlace) return reinterpret_cast<const float*>(tile.ckv[t]);
+    return s_.k + t * key_stride_;
+  }
+
   void LoadKeys(const MlaTile<T>& tile) const {
     for (int t = 0; t < tile.count; ++t) {
       float* words = s_.k + t * key_stride_;
@@ -152,21 +161,47 @@ class MlaPiece {
     return is_full;
   }
 
+  /// `count` keys from token `first` on: words of both parts, and distances to the next token's.
+  struct KeyRows {
+    int first;
+    int count;
+    const float* ckv;
+    int64_t ckv_stride;
+    const float* kpe;
+    int64_t kpe_stride;
+  };
   template <class Math>
-  void MultiplyKeys(int count) const {
+  void MultiplyKeyRows(const KeyRows& keys) const {
     const int words = ckv_words_ + kpe_words_;
-    for (int first = 0; first < rows_; first += kMlaPanel) {
-      const int panel = first / kMlaPanel;
+    for (int row = 0; row < rows_; row += kMlaPanel) {
+      const int panel = row / kMlaPanel;
       const float* q = s_.q + int64_t{panel} * words * kMlaPanel;
-      float* scores = s_.scores + int64_t{panel} * kMlaKvTile * kMlaPanel;
-      const int left = PaddedRows() - first;
-      const int cols = left < kMlaPanel ? left : kMlaPanel;
-      Multiply<Math>({s_.k, key_stride_, q, kMlaPanel, ckv_words_, scores, kMlaPanel, nullptr},
-                     count, cols);
+      float* scores = s_.scores + (int64_t{panel} * kMlaKvTile + keys.first) * kMlaPanel;
+      const int cols = PaddedRows() - row < kMlaPanel ? PaddedRows() - row : kMlaPanel;
+      Multiply<Math>(
+          {keys.ckv, keys.ckv_stride, q, kMlaPanel, ckv_words_, scores, kMlaPanel, nullptr},
+          keys.count, cols);
       if (kpe_words_ == 0) continue;
-      Multiply<Math>({s_.k + ckv_words_, key_stride_, q + ckv_words_ * kMlaPanel, kMlaPanel,
-                      kpe_words_, scores, kMlaPanel, ckv_over_kpe_},
-                     count, cols);
+      Multiply<Math>({keys.kpe, keys.kpe_stride, q + ckv_words_ * kMlaPanel, kMlaPanel, kpe_words_,
+                      scores, kMlaPanel, ckv_over_kpe_},
+                     keys.count, cols);
+    }
+  }
+
+  template <class Math>
+  void MultiplyKeys(const MlaTile<T>& tile) const {
+    if constexpr (!kInPlace) {
+      LoadKeys(tile);
+      return MultiplyKeyRows<Math>(
+          {0, tile.count, s_.k, key_stride_, s_.k + ckv_words_, key_stride_});
+    } else {
+      for (int t = 0, n = 0; t < tile.count; t += n) {
+        n = EvenlySpaced(tile, t);
+        const int next = n > 1 ? t + 1 : t;
+        MultiplyKeyRows<Math>(
+            {t, n, reinterpret_cast<const float*>(tile.ckv[t]), (tile.ckv[next] - tile.ckv[t]) / 2,
+             reinterpret_cast<const float*>(tile.kpe[t]), (tile.kpe[next] - tile.kpe[t]) / 2});
+      }
     }
   }
 
@@ -191,7 +226,7 @@ class MlaPiece {
   }
 
   /// MultiplyValues() where a value that some row does not see is not finite: skips such products.
-  void AddValuesOneByOne(const AttentionState& state, int count) const {
+  void AddValuesOneByOne(const AttentionState& state, const MlaTile<T>& tile) const {
     const int dim = problem_.head_dim_ckv;
     const auto word = [](const float* words, int i) {
       if constexpr (kPairs) return ToFloat(reinterpret_cast<const BF16*>(words)[i]);
@@ -200,10 +235,10 @@ class MlaPiece {
     for (int r = 0; r < rows_; ++r) {
       float* o = state.o + r * PaddedDim(dim);
       for (int i = 0; i < dim; ++i) o[i] *= s_.alpha[r];
-      for (int t = 0; t < count; ++t) {
+      for (int t = 0; t < tile.count; ++t) {
         const float weight = word(s_.p + r * kMlaKvTile, t);
         if (weight == 0) continue;
-        for (int i = 0; i < dim; ++i) o[i] += weight * word(s_.k + t * key_stride_, i);
+        for (int i = 0; i < dim; ++i) o[i] += weight * word(Key(tile, t), i);
       }
     }
   }
@@ -212,11 +247,11 @@ class MlaPiece {
             const MlaTile<T>& next) const {
     constexpr int kWidth = F32::kWidth;
     const int dim = problem_.head_dim_ckv;
-    LoadKeys(tile);
+    const auto key_at = [&](int t) { return Key(tile, t); };
 #if defined(__AVX512BF16__)
-    if constexpr (kPairs) MultiplyKeys<PairMath>(tile.count);
+    if constexpr (kPairs) MultiplyKeys<PairMath>(tile);
 #endif
-    if constexpr (!kPairs) MultiplyKeys<FloatMath>(tile.count);
+    if constexpr (!kPairs) MultiplyKeys<FloatMath>(tile);
     const bool is_full = FindSpans(begin, tile.count);
     for (int r = 0; r < rows_; r += kWidth) {
       float* scores = s_.scores + r / kMlaPanel * (kMlaKvTile * kMlaPanel) + r % kMlaPanel;
@@ -225,12 +260,12 @@ class MlaPiece {
            state.m + r, state.l + r, s_.alpha + r, s_.p + r * kMlaKvTile},
           scale_);
     }
-    if (!is_full && !MlaValuesAreFinite<kPairs>(s_.k, key_stride_, tile.count, dim)) {
-      return AddValuesOneByOne(state, tile.count);
+    if (!is_full && !MlaValuesAreFinite<kPairs>(key_at, tile.count, dim)) {
+      return AddValuesOneByOne(state, tile);
     }
 #if defined(__AVX512BF16__)
     if constexpr (kPairs) {
-      PairValues(s_.k, key_stride_, tile.count, dim, s_.v);
+      PairValues(key_at, tile.count, dim, s_.v);
       MultiplyValues<PairMath>(state, s_.v, PaddedDim(dim), (tile.count + 1) / 2, next);
     }
 #endif

@@ -51,13 +51,18 @@ void Tokens(const PageCopyParams& p, int64_t begin, int64_t end) {
       Row* row = static_cast<Row*>(part.rows) + token * part.rows_stride_token;
       Cached* cached = static_cast<Cached*>(part.cache) + page * part.cache_stride_page +
                        slot * part.cache_stride_slot;
-      for (int64_t head = 0; head < p.num_heads; ++head) {
+      // Heads that lie side by side on both sides are one.
+      const bool is_dense =
+          part.rows_stride_head == part.head_dim && part.cache_stride_head == part.head_dim;
+      const int64_t num_heads = is_dense ? 1 : p.num_heads;
+      const int64_t size = is_dense ? p.num_heads * part.head_dim : part.head_dim;
+      for (int64_t head = 0; head < num_heads; ++head) {
         Row* outside = row + head * part.rows_stride_head;
         Cached* inside = cached + head * part.cache_stride_head;
         if constexpr (kGathers) {
-          CopyRow(static_cast<const Cached*>(inside), outside, part.head_dim, factor);
+          CopyRow(static_cast<const Cached*>(inside), outside, size, factor);
         } else {
-          CopyRow(static_cast<const Row*>(outside), inside, part.head_dim, factor);
+          CopyRow(static_cast<const Row*>(outside), inside, size, factor);
         }
       }
     }

@@ -103,12 +103,26 @@ inline void PackKey(const T* from, int dim, const float* scales, int64_t scales_
   }
 }
 
-/// Whether what is packed of the values is finite.
-template <bool kPairs>
-bool MlaValuesAreFinite(const float* k, int64_t stride, int count, int dim) {
+/// Tokens from `first` on whose keys lie at equal distances, which words can express.
+inline int EvenlySpaced(const MlaTile<BF16>& tile, int first) {
+  if (first + 1 >= tile.count) return 1;
+  const int64_t ckv = tile.ckv[first + 1] - tile.ckv[first];
+  const int64_t kpe = tile.kpe[first + 1] - tile.kpe[first];
+  if (ckv % 2 != 0 || kpe % 2 != 0) return 1;
+  int n = 2;
+  while (first + n < tile.count && tile.ckv[first + n] - tile.ckv[first + n - 1] == ckv &&
+         tile.kpe[first + n] - tile.kpe[first + n - 1] == kpe) {
+    ++n;
+  }
+  return n;
+}
+
+/// Whether the values of `count` keys are finite; `key_at(t)` gives the words of one.
+template <bool kPairs, class KeyAt>
+bool MlaValuesAreFinite(const KeyAt& key_at, int count, int dim) {
   F32 zeros = F32::Set(0.0f);  // Inf and NaN times 0 are NaN
   for (int t = 0; t < count; ++t) {
-    const float* key = k + t * stride;
+    const float* key = key_at(t);
     for (int i = 0; i < dim; i += F32::kWidth) {
       const int n = VectorPart(dim, i);
       const F32 x = kPairs ? Load(reinterpret_cast<const BF16*>(key) + i, n) : Load(key + i, n);
@@ -119,17 +133,19 @@ bool MlaValuesAreFinite(const float* k, int64_t stride, int count, int dim) {
 }
 
 #if defined(__AVX512BF16__)
-/// Pairs of tokens of the packed keys: v[t / 2] holds (token t, token t + 1) of each dimension.
-inline void PairValues(const float* k, int64_t stride, int count, int dim, float* v) {
+/// Pairs of tokens: v[t / 2] holds (token t, token t + 1) of each dimension.
+template <class KeyAt>
+void PairValues(const KeyAt& key_at, int count, int dim, float* v) {
   const int64_t v_stride = PaddedDim(dim);
   for (int t = 0; t < count; t += 2, v += v_stride) {
-    const auto* first = reinterpret_cast<const BF16*>(k + t * stride);
-    const auto* second = reinterpret_cast<const BF16*>(k + (t + 1) * stride);
+    const auto* first = reinterpret_cast<const BF16*>(key_at(t));
+    const auto* second = t + 1 < count ? reinterpret_cast<const BF16*>(key_at(t + 1)) : nullptr;
     for (int i = 0; i < dim; i += F32::kWidth) {
       const int n = VectorPart(dim, i);
-      const F32 pairs = t + 1 < count ? Interleave(first + i, second + i, n)
-                                      : F32{_mm512_castsi512_ps(_mm512_cvtepu16_epi32(
-                                            _mm256_maskz_loadu_epi16(FirstLanes(n), first + i)))};
+      const F32 pairs = second != nullptr
+                            ? Interleave(first + i, second + i, n)
+                            : F32{_mm512_castsi512_ps(_mm512_cvtepu16_epi32(
+                                  _mm256_maskz_loadu_epi16(FirstLanes(n), first + i)))};
       Store(v + i, pairs);
     }
   }
