@@ -98,7 +98,7 @@ Outcome ReplayOne(const std::filesystem::path& folder, ReplayObjects& objects) {
   try {
     const auto call = std::make_shared<const DumpedCall>(folder);
     outcome.op = call->op();
-    const auto table = ReplayTable();
+    const auto& table = ReplayTable();
     const auto row = std::ranges::find(table, std::string_view(call->op()), &ReplayRow::op);
     if (row == table.end() || !call->has_all_data()) {
       outcome.result = Result::kSkipped;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dumped_call.h"
 
@@ -43,10 +44,13 @@ struct ReplayRow {
   void (*run)(const std::shared_ptr<const DumpedCall>& call, ReplayObjects& objects);
 };
 
-/// A row for every operator of the library.
-std::span<const ReplayRow> ReplayTable();
+/// Of each family: cli/replay_<family>.cc.
+std::span<const ReplayRow> AttentionReplayRows();
+std::span<const ReplayRow> GemmReplayRows();
+std::span<const ReplayRow> RowOpReplayRows();  ///< norms, RoPE, activations, quantisation
+std::span<const ReplayRow> SamplingReplayRows();
 
-/// Those of norms, RoPE, activations and quantisation.
-std::span<const ReplayRow> ReplayRowOps();
+/// A row for every operator of the library, by name.
+const std::vector<ReplayRow>& ReplayTable();
 
 }  // namespace flashinfer::cli

@@ -152,6 +152,6 @@ constexpr ReplayRow kTable[] = {
 
 }  // namespace
 
-std::span<const ReplayRow> ReplayRowOps() { return kTable; }
+std::span<const ReplayRow> RowOpReplayRows() { return kTable; }
 
 }  // namespace flashinfer::cli

@@ -35,8 +35,8 @@ struct LogArgument {
 };
 
 /// `arguments`: everything that decides the call's result, outputs too (they may be inputs), so
-/// that `flashinfer replay` can make the call again. Its reader of `op` is a row of
-/// cli/replay_ops.cc.
+/// that `flashinfer replay` can make the call again. Its reader of `op` is a row in a
+/// cli/replay_<family>.cc.
 void LogCall(std::string_view op, std::span<const LogArgument> arguments);
 inline void LogCall(std::string_view op, std::initializer_list<LogArgument> arguments) {
   LogCall(op, std::span(arguments.begin(), arguments.size()));
