@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -63,7 +64,8 @@ void PackBits(const TensorView& x, const TensorView& packed, BitOrder order, Bac
       .Is(DType::kU8)
       .Shape({BytesOf(x.shape(0))})
       .LastDimDense();
-  const auto& run = Choose<PackBitsOp>({.little = little}, backend);
+  const auto& run =
+      Choose<PackBitsOp>({.little = little, .arch = cuda::ArchOf(x.device())}, backend);
   run({.x = x.data_as<const uint8_t>(),
        .packed = packed.data_as<uint8_t>(),
        .num_elements = x.shape(0),
@@ -71,7 +73,7 @@ void PackBits(const TensorView& x, const TensorView& packed, BitOrder order, Bac
        .packed_indptr = nullptr,
        .num_segments = 1,
        .little = little,
-       .stream = stream});
+       .stream = cuda::StreamOn(x.device(), stream)});
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("packbits", {{"packed", packed}});
 }
@@ -87,7 +89,8 @@ void SegmentPackBits(const TensorView& x, const BitSegments& segments, const Ten
                                  {"little", ValueText(little)}});
   }
   CheckSegments(x, segments, packed);
-  const auto& run = Choose<PackBitsOp>({.little = little, .has_segments = true}, backend);
+  const auto& run = Choose<PackBitsOp>(
+      {.little = little, .has_segments = true, .arch = cuda::ArchOf(x.device())}, backend);
   const int32_t* indptr = segments.indptr.data_as<const int32_t>();
   int32_t* packed_indptr = segments.packed_indptr.data_as<int32_t>();
   const int64_t num_segments = segments.indptr.shape(0) - 1;
@@ -103,7 +106,7 @@ void SegmentPackBits(const TensorView& x, const BitSegments& segments, const Ten
        .packed_indptr = packed_indptr,
        .num_segments = num_segments,
        .little = little,
-       .stream = stream});
+       .stream = cuda::StreamOn(x.device(), stream)});
   if (LogLevel() >= 5) [[unlikely]] {
     LogReturn("segment_packbits", {{"packed", packed}, {"packed_indptr", segments.packed_indptr}});
   }

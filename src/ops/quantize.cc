@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -23,7 +24,8 @@ void CheckScales(const TensorView& scales, const TensorView& rows) {
 }
 
 /// `x` are the floats, whatever the direction.
-QuantizeParams ParamsOf(const TensorView& x, const TensorView& q, const TensorView& scales) {
+QuantizeParams ParamsOf(const TensorView& x, const TensorView& q, const TensorView& scales,
+                        Stream stream) {
   const bool per_tensor = scales.rank() == 1;
   return {.x = x.data(),
           .q = q.data(),
@@ -41,15 +43,16 @@ QuantizeParams ParamsOf(const TensorView& x, const TensorView& q, const TensorVi
           .power_of_two = false,
           .dtype = x.dtype(),
           .dtype_q = q.dtype(),
-          .stream = {}};
+          .stream = cuda::StreamOn(x.device(), stream)};
 }
 
-void Run(const QuantizeParams& params, Backend backend) {
+void Run(const QuantizeParams& params, Device device, Backend backend) {
   const auto& run = Choose<QuantizeOp>({.inverse = params.inverse,
                                         .dtype = params.dtype,
                                         .dtype_q = params.dtype_q,
                                         .dynamic = params.dynamic,
-                                        .group_size = params.group_size},
+                                        .group_size = params.group_size,
+                                        .arch = cuda::ArchOf(device)},
                                        backend);
   run(params);
 }
@@ -76,12 +79,11 @@ void Quantize(const TensorView& x, const TensorView& q, const TensorView& scales
   CheckScales(scales, x);
   FLASHINFER_CHECK(options.min_scale > 0, "min_scale: is {}, expected more than 0",
                    options.min_scale);
-  QuantizeParams params = ParamsOf(x, q, scales);
+  QuantizeParams params = ParamsOf(x, q, scales, stream);
   params.min_scale = options.min_scale;
   params.dynamic = options.dynamic;
   params.power_of_two = options.power_of_two;
-  params.stream = stream;
-  Run(params, options.backend);
+  Run(params, x.device(), options.backend);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("quantize", {{"q", q}, {"scales", scales}});
 }
@@ -98,10 +100,9 @@ void Dequantize(const TensorView& q, const TensorView& scales, const TensorView&
       .LastDimDense()
       .NoOverlap();
   CheckScales(scales, q);
-  QuantizeParams params = ParamsOf(out, q, scales);
+  QuantizeParams params = ParamsOf(out, q, scales, stream);
   params.inverse = true;
-  params.stream = stream;
-  Run(params, backend);
+  Run(params, q.device(), backend);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("dequantize", {{"out", out}});
 }

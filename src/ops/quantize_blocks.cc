@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -75,7 +76,8 @@ void Run(Direction direction, const TensorView& x, const TensorView& q, const Te
                                               .inverse = inverse,
                                               .dtype = x.dtype(),
                                               .scale_layout = options.scale_layout,
-                                              .padded_size = padded_size},
+                                              .padded_size = padded_size,
+                                              .arch = cuda::ArchOf(x.device())},
                                              options.backend);
   run({.x = x.data(),
        .q = q.data_as<uint8_t>(),
@@ -91,7 +93,7 @@ void Run(Direction direction, const TensorView& x, const TensorView& q, const Te
        .scale_layout = options.scale_layout,
        .dtype = x.dtype(),
        .inverse = inverse,
-       .stream = stream});
+       .stream = cuda::StreamOn(x.device(), stream)});
 }
 
 }  // namespace
