@@ -111,11 +111,14 @@ void ReplayDequantize(const Call& c, ReplayObjects&) {
   Dequantize(c->Tensor("q"), c->Tensor("scales"), c->Tensor("out"));
 }
 
-QuantizeBlocksOptions QuantizeBlocksOptionsOf(const DumpedCall& c) {
+ScaleLayout LayoutOf(const DumpedCall& c) {
   const std::string& layout = c.Text("scale_layout");
-  return {.scale_layout = layout == Name(ScaleLayout::kLinear) ? ScaleLayout::kLinear
-                          : layout == Name(ScaleLayout::k8x4)  ? ScaleLayout::k8x4
-                                                               : ScaleLayout::k128x4,
+  if (layout == Name(ScaleLayout::kLinear)) return ScaleLayout::kLinear;
+  return layout == Name(ScaleLayout::k8x4) ? ScaleLayout::k8x4 : ScaleLayout::k128x4;
+}
+
+QuantizeBlocksOptions QuantizeBlocksOptionsOf(const DumpedCall& c) {
+  return {.scale_layout = LayoutOf(c),
           .global_scale = c.Float("global_scale"),
           .global_scale_tensor = c.Tensor("global_scale_tensor")};
 }
@@ -128,6 +131,10 @@ void ReplayQuantizeBlocks(const Call& c, ReplayObjects&) {
 void ReplayDequantizeBlocks(const Call& c, ReplayObjects&) {
   DequantizeBlocks(c->Tensor("q"), c->Tensor("block_scales"), c->Tensor("out"),
                    QuantizeBlocksOptionsOf(*c));
+}
+
+void ReplaySwizzleBlockScales(const Call& c, ReplayObjects&) {
+  SwizzleBlockScales(c->Tensor("linear"), c->Tensor("swizzled"), LayoutOf(*c));
 }
 
 constexpr ReplayRow kTable[] = {
@@ -148,6 +155,7 @@ constexpr ReplayRow kTable[] = {
     {"rope_quantize", ReplayRopeQuantize},
     {"segment_packbits", ReplaySegmentPackBits},
     {"silu_and_mul", ReplayActivation<SiluAndMul>},
+    {"swizzle_block_scales", ReplaySwizzleBlockScales},
 };
 
 }  // namespace

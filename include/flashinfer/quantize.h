@@ -89,6 +89,15 @@ FLASHINFER_API std::string_view Name(ScaleLayout layout);
 /// Bytes of the scales of num_rows x num_blocks blocks.
 FLASHINFER_API int64_t BlockScaleBytes(ScaleLayout layout, int64_t num_rows, int64_t num_blocks);
 
+/// Copies scales from the linear layout to another, padding written as 0: for checkpoints, which
+/// hold them linear.
+///
+///   linear    [num_rows, num_blocks]                           e8m0, e4m3 or u8
+///   swizzled  [BlockScaleBytes(layout, num_rows, num_blocks)]  likewise, dense
+FLASHINFER_API void SwizzleBlockScales(const TensorView& linear, const TensorView& swizzled,
+                                       ScaleLayout layout = ScaleLayout::k128x4,
+                                       Backend backend = Backend(), Stream stream = {});
+
 struct QuantizeBlocksOptions {
   ScaleLayout scale_layout = ScaleLayout::k128x4;
   float global_scale = 1.0f;  ///< NVFP4 only: (448 · 6) / the largest |x| of the tensor

@@ -23,6 +23,7 @@
 #include "ops/rope.h"
 #include "ops/sampling.h"
 #include "ops/segment_gemm.h"
+#include "ops/swizzle_scales.h"
 #include "ops/token_filter.h"
 #include "ops/topk.h"
 
@@ -72,6 +73,8 @@ constexpr std::array<std::string_view, 6> kQuantizeBlocks{
     "format=mxfp8_e4m3 dtype=bf16",      "format=mxfp8_e5m2 dtype=bf16",
     "format=mxfp4 dtype=bf16",           "format=nvfp4 dtype=bf16",
     "format=mxfp4 inverse=1 dtype=bf16", "format=nvfp4 inverse=1 dtype=bf16"};
+
+constexpr std::array<std::string_view, 1> kSwizzleScales{"layout=128x4"};
 
 constexpr std::array<std::string_view, 7> kActivation{
     "kind=silu dtype=f32 dtype_out=f32",       "kind=silu dtype=f16 dtype_out=f16",
@@ -124,6 +127,7 @@ constexpr OpRow kTable[] = {
     Row<ActivationOp>(kActivation),
     Row<QuantizeOp>(kQuantize),
     Row<QuantizeBlocksOp>(kQuantizeBlocks),
+    Row<SwizzleScalesOp>(kSwizzleScales),
     Row<PackBitsOp>(kPackBits),
     Row<SoftmaxOp>(kFloatTypes),
     Row<SamplingOp>(kFloatTypes),

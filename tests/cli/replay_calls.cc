@@ -88,6 +88,7 @@ void CallQuantize() {
   const QuantizeBlocksOptions options{.scale_layout = ScaleLayout::k8x4, .global_scale = 300.0f};
   QuantizeBlocks(x, nibbles, block_scales, options);
   DequantizeBlocks(nibbles, block_scales, back, options);
+  SwizzleBlockScales(Normal(DType::kE4M3, {3, 4}), block_scales, ScaleLayout::k8x4);
 }
 
 void CallPackBits() {
