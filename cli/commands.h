@@ -63,12 +63,7 @@ struct ReplayCallsOptions {
   bool json = false;
 };
 
-struct CompileOptions {
-  std::string spec;
-  std::vector<std::string> archs{"90a"};
-  std::string output;  ///< of the CUBIN; empty: nowhere
-  bool show = false;
-  bool use_cache = false;
+struct ShowConfigOptions {
   bool json = false;
 };
 
@@ -77,10 +72,9 @@ int Generate(const GenerateOptions& options);
 int Score(const ScoreOptions& options);
 int Tokenize(const TokenizeOptions& options);
 int ReplayTrace(const ReplayOptions& options);
-int Compile(const CompileOptions& options);
 int Explain(const ExplainOptions& options);
 int ReplayCalls(const ReplayCallsOptions& options);
-int ShowConfig();
+int ShowConfig(const ShowConfigOptions& options);
 
 inline constexpr int kExitMismatch = 1;
 inline constexpr int kExitUsage = 2;

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "disassemble.h"
 #include "flashinfer/error.h"
 #include "flashinfer/jit.h"
+#include "kernel_commands.h"
 #include "terminal.h"
 
 namespace flashinfer::cli {
@@ -60,24 +62,26 @@ void WriteFile(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-int Compile(const CompileOptions& options) {
-  if (options.show) {
-    fmt::print("{}", KernelSource(options.spec));
+int Compile(const KernelOptions& options) {
+  const CompileOptions& o = options.compile;
+  if (o.show) {
+    fmt::print("{}", KernelSource(o.spec));
     return 0;
   }
   CatchInterrupt();
   SetCompileCancelled(Interrupted);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const std::string& arch : options.archs) {
+  for (const std::string& arch : o.archs) {
     try {
       const CompiledKernel kernel =
-          options.use_cache ? GetKernel(options.spec, arch) : CompileKernel(options.spec, arch);
-      if (!options.output.empty()) WriteFile(options.output, kernel.cubin);
+          o.use_cache ? GetKernel(o.spec, arch) : CompileKernel(o.spec, arch);
+      if (!o.output.empty()) WriteFile(o.output, kernel.cubin);
       if (options.json) {
         all.push_back(Json(kernel));
       } else {
         Print(kernel);
       }
+      if (o.sass) fmt::print("{}", Disassemble(kernel.cubin));
     } catch (const Error&) {
       if (Interrupted()) return kExitInterrupted;
       throw;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `flashinfer explain` and `flashinfer show-config`: what the library would do, and why.
+// `flashinfer explain`: what the library would do, and why.
 #include <fmt/format.h>
 
 #include "commands.h"
 #include "flashinfer/backend.h"
-#include "flashinfer/config.h"
 #include "flashinfer/error.h"
 
 namespace flashinfer::cli {
@@ -19,11 +18,6 @@ int Explain(const ExplainOptions& options) {
   if (explanation.chosen() == nullptr) {
     throw Error(ErrorKind::kUnsupported, "no backend here takes the problem");
   }
-  return 0;
-}
-
-int ShowConfig() {
-  fmt::print("{}", ConfigText());
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "flashinfer/error.h"
 #include "flashinfer/version.h"
+#include "kernel_commands.h"
 
 namespace flashinfer::cli {
 namespace {
@@ -41,7 +42,8 @@ struct Options {
   ExplainOptions explain;
   std::vector<std::string> explain_words;
   ReplayCallsOptions replay_calls;
-  CompileOptions compile;
+  KernelOptions kernels;
+  ShowConfigOptions show_config;
 };
 
 void AddModel(CLI::App& command, ModelOptions& model) {
@@ -150,20 +152,6 @@ void AddReplayCalls(CLI::App& app, ReplayCallsOptions& o) {
   AddJson(command, o.json);
 }
 
-void AddCompile(CLI::App& app, CompileOptions& o) {
-  CLI::App& command =
-      *app.add_subcommand("compile", "Compile one kernel and say what it takes; needs no GPU");
-  command.add_option("spec", o.spec, "Such as: 'norm.simt dtype=bf16 vec_size=8'")->required();
-  command.add_option("--arch", o.archs, "Architectures, such as 80,90a")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("-o,--output", o.output, "Write the CUBIN")->type_name("FILE");
-  command.add_flag("--show", o.show, "Print the unit that is compiled, and stop");
-  command.add_flag("--cached", o.use_cache, "Take it from packs or the cache, or leave it there");
-  AddJson(command, o.json);
-  command.footer("Example:\n  flashinfer compile 'norm.simt dtype=f16' --arch 80,90a");
-}
-
 int Run(int argc, char** argv) {
   Options options;
   CLI::App app("LLM inference operators, and a small engine that serves models with them",
@@ -176,8 +164,9 @@ int Run(int argc, char** argv) {
   AddReplay(app, options.replay);
   AddExplain(app, options);
   AddReplayCalls(app, options.replay_calls);
-  AddCompile(app, options.compile);
-  app.add_subcommand("show-config", "Switches, threads, instruction set, version");
+  AddKernelCommands(app, options.kernels);
+  AddJson(*app.add_subcommand("show-config", "Version, devices, compiler, cache, switches"),
+          options.show_config.json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -189,9 +178,9 @@ int Run(int argc, char** argv) {
   if (app.got_subcommand("score")) return Score(options.score);
   if (app.got_subcommand("tokenize")) return Tokenize(options.tokenize);
   if (app.got_subcommand("replay-trace")) return ReplayTrace(options.replay);
-  if (app.got_subcommand("compile")) return Compile(options.compile);
-  if (app.got_subcommand("show-config")) return ShowConfig();
+  if (app.got_subcommand("show-config")) return ShowConfig(options.show_config);
   if (app.got_subcommand("replay")) return ReplayCalls(options.replay_calls);
+  if (int exit_code = 0; RunKernelCommand(app, options.kernels, exit_code)) return exit_code;
   options.explain.problem = fmt::format("{}", fmt::join(options.explain_words, " "));
   return Explain(options.explain);
 }

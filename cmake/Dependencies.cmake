@@ -6,6 +6,18 @@ find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # libxxhash-dev 0.8, used heade
 add_library(xxhash INTERFACE IMPORTED)
 target_include_directories(xxhash INTERFACE ${XXHASH_INCLUDE_DIR})
 
+# flashinfer_static_library(NAME HEADER ARCHIVE): an archive whose symbols stay inside.
+function(flashinfer_static_library name header archive)
+  find_path(${name}_INCLUDE_DIR ${header} REQUIRED)
+  find_library(${name}_ARCHIVE ${archive} REQUIRED)
+  add_library(${name} STATIC IMPORTED GLOBAL)
+  set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${${name}_ARCHIVE}
+                                           INTERFACE_INCLUDE_DIRECTORIES ${${name}_INCLUDE_DIR}
+                                           INTERFACE_LINK_OPTIONS LINKER:--exclude-libs,ALL)
+endfunction()
+flashinfer_static_library(zstd_static zstd.h libzstd.a)                     # libzstd-dev 1.5
+flashinfer_static_library(mbedcrypto_static mbedtls/sha256.h libmbedcrypto.a)  # libmbedtls-dev 2.28
+
 if(FLASHINFER_CLI)
   find_package(CLI11 2.1 REQUIRED)         # libcli11-dev
   find_package(nlohmann_json 3.11 REQUIRED)  # nlohmann-json3-dev

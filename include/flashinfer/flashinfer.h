@@ -16,6 +16,7 @@
 #include "flashinfer/gemm.h"
 #include "flashinfer/jit.h"
 #include "flashinfer/norm.h"
+#include "flashinfer/pack.h"
 #include "flashinfer/page.h"
 #include "flashinfer/quantize.h"
 #include "flashinfer/rope.h"

@@ -2,6 +2,7 @@
 // The generator of GPU kernels as a user controls it: cache folder, warm-up, single kernels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -59,6 +60,28 @@ FLASHINFER_API CompiledKernel GetKernel(std::string_view spec, std::string_view 
 
 /// Compiles it in any case, and keeps nothing.
 FLASHINFER_API CompiledKernel CompileKernel(std::string_view spec, std::string_view arch);
+
+/// A kernel in the cache folder.
+struct CachedKernel {
+  std::string spec;
+  std::string arch;
+  std::string compiler;
+  std::string path;
+  size_t file_bytes = 0;
+};
+FLASHINFER_API std::vector<CachedKernel> CachedKernels();
+
+/// Removes the compiled kernels from the cache folder, with what a killed process left there;
+/// returns how many files. What this process has in memory stays.
+FLASHINFER_API int64_t ClearKernelCache();
+
+/// NVIDIA's run-time compiler as it was found.
+struct CompilerInfo {
+  std::string name;  ///< `nvrtc-13.0`; empty when there is none
+  std::string path;
+  std::string why_not;  ///< and where it was looked for
+};
+FLASHINFER_API CompilerInfo FindCompiler();
 
 /// Asked now and then while a kernel compiles; answering true ends the compilation with kCompile.
 /// Null: never asked.

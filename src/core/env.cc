@@ -13,7 +13,7 @@
 namespace flashinfer {
 namespace {
 
-constexpr std::array<EnvSwitch, 15> kSwitches{{
+constexpr std::array<EnvSwitch, 17> kSwitches{{
     {"FLASHINFER_LOGLEVEL",
      "API log: 0 off, 1 names, 3 arguments, 5 statistics of tensors, "
      "10 dumps of calls"},
@@ -30,6 +30,8 @@ constexpr std::array<EnvSwitch, 15> kSwitches{{
     {"FLASHINFER_CACHE_DIR", "folder for compiled kernels and packs; default: ~/.cache/flashinfer"},
     {"FLASHINFER_WORKSPACE_BASE", "folder to use in place of the home folder"},
     {"FLASHINFER_NVRTC", "libnvrtc, or its folder; default: searched for"},
+    {"FLASHINFER_PACKS", "packs of kernels, or folders of them, with colons between"},
+    {"FLASHINFER_CUBINS_REPOSITORY", "URL of the folder that download-cubin fetches packs from"},
     {"FLASHINFER_DISABLE_JIT", "1: never compile; kernels come from packs and the cache alone"},
     {"FLASHINFER_JIT_VERBOSE", "1: a line for every kernel that is compiled"},
 }};
@@ -81,6 +83,8 @@ Env ReadAll() {
   env.cache_dir = Read("FLASHINFER_CACHE_DIR");
   env.workspace_base = Read("FLASHINFER_WORKSPACE_BASE");
   env.nvrtc = Read("FLASHINFER_NVRTC");
+  env.cubins_repository = Read("FLASHINFER_CUBINS_REPOSITORY");
+  env.packs = Read("FLASHINFER_PACKS");
   env.disable_jit = ReadInt("FLASHINFER_DISABLE_JIT") != 0;
   env.jit_verbose = ReadInt("FLASHINFER_JIT_VERBOSE") != 0;
   env.home = Read("HOME");

@@ -11,21 +11,23 @@ namespace flashinfer {
 
 /// All switches, read once at first use.
 struct Env {
-  int log_level = 0;            ///< FLASHINFER_LOGLEVEL
-  std::string log_destination;  ///< FLASHINFER_LOGDEST
-  int num_threads = 0;          ///< FLASHINFER_NUM_THREADS, 0 when unset
-  std::string cpu_isa;          ///< FLASHINFER_CPU_ISA, empty when unset
-  std::string backend;          ///< FLASHINFER_BACKEND, empty when unset
-  std::string dump_folder;      ///< FLASHINFER_DUMP_DIR
-  double dump_max_size_gb = 0;  ///< FLASHINFER_DUMP_MAX_SIZE_GB
-  int64_t dump_max_count = 0;   ///< FLASHINFER_DUMP_MAX_COUNT
-  std::string dump_include;     ///< FLASHINFER_DUMP_INCLUDE
-  std::string dump_exclude;     ///< FLASHINFER_DUMP_EXCLUDE
-  std::string cache_dir;        ///< FLASHINFER_CACHE_DIR, empty when unset
-  std::string workspace_base;   ///< FLASHINFER_WORKSPACE_BASE, empty when unset
-  std::string nvrtc;            ///< FLASHINFER_NVRTC, empty when unset
-  bool disable_jit = false;     ///< FLASHINFER_DISABLE_JIT
-  bool jit_verbose = false;     ///< FLASHINFER_JIT_VERBOSE
+  int log_level = 0;              ///< FLASHINFER_LOGLEVEL
+  std::string log_destination;    ///< FLASHINFER_LOGDEST
+  int num_threads = 0;            ///< FLASHINFER_NUM_THREADS, 0 when unset
+  std::string cpu_isa;            ///< FLASHINFER_CPU_ISA, empty when unset
+  std::string backend;            ///< FLASHINFER_BACKEND, empty when unset
+  std::string dump_folder;        ///< FLASHINFER_DUMP_DIR
+  double dump_max_size_gb = 0;    ///< FLASHINFER_DUMP_MAX_SIZE_GB
+  int64_t dump_max_count = 0;     ///< FLASHINFER_DUMP_MAX_COUNT
+  std::string dump_include;       ///< FLASHINFER_DUMP_INCLUDE
+  std::string dump_exclude;       ///< FLASHINFER_DUMP_EXCLUDE
+  std::string cache_dir;          ///< FLASHINFER_CACHE_DIR, empty when unset
+  std::string workspace_base;     ///< FLASHINFER_WORKSPACE_BASE, empty when unset
+  std::string nvrtc;              ///< FLASHINFER_NVRTC, empty when unset
+  std::string cubins_repository;  ///< FLASHINFER_CUBINS_REPOSITORY, empty when unset
+  std::string packs;              ///< FLASHINFER_PACKS, empty when unset
+  bool disable_jit = false;       ///< FLASHINFER_DISABLE_JIT
+  bool jit_verbose = false;       ///< FLASHINFER_JIT_VERBOSE
 
   // Of the system: empty when unset.
   std::string home;

@@ -46,5 +46,6 @@ void SetCacheFolder(const std::string& folder) {
 }
 
 std::string KernelCacheFolder() { return CacheFolder() + "/kernels"; }
+std::string PackFolder() { return CacheFolder() + "/packs"; }
 
 }  // namespace flashinfer::jit

@@ -15,5 +15,7 @@ void SetCacheFolder(const std::string& folder);
 
 /// Its folder of compiled kernels.
 std::string KernelCacheFolder();
+/// Its folder of packs.
+std::string PackFolder();
 
 }  // namespace flashinfer::jit

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,13 +11,13 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <thread>
 
 #include "core/log.h"
 #include "core/text.h"
+#include "jit/file.h"
 #include "jit/hash.h"
 
 namespace flashinfer::jit {
@@ -32,68 +31,11 @@ constexpr std::string_view kSuffix = ".kernel";
 constexpr auto kLongestWait = std::chrono::seconds(20);
 constexpr auto kPollInterval = std::chrono::milliseconds(4);
 
-/// A descriptor that closes itself.
-struct File {
-  int fd;
-  ~File() {
-    if (fd >= 0) close(fd);
-  }
-};
-
-std::optional<std::string> ReadFile(const std::string& path) {
-  const File file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  struct stat status {};
-  if (file.fd < 0 || fstat(file.fd, &status) != 0) return std::nullopt;
-  std::string bytes(static_cast<size_t>(status.st_size), '\0');
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = read(file.fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    done += static_cast<size_t>(n);
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
-bool WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 void WarnOnce(const std::string& folder, std::string_view what, int error) {
   static std::atomic<bool> has_warned{false};
   if (has_warned.exchange(true)) return;
   LogLine(fmt::format("kernel cache {}: {}: {}; compiled kernels are kept in memory alone", folder,
                       what, std::generic_category().message(error)));
-}
-
-/// Writes aside, syncs and renames. False with errno set.
-bool WriteFile(const std::string& path, std::string_view bytes) {
-  static std::atomic<uint32_t> count{0};
-  const std::string aside = fmt::format("{}.{}.{}.tmp", path, getpid(), count.fetch_add(1));
-  bool is_written = false;
-  {
-    const File file{open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
-    is_written = file.fd >= 0 && WriteAll(file.fd, bytes) && fsync(file.fd) == 0;
-  }
-  if (is_written && rename(aside.c_str(), path.c_str()) == 0) return true;
-  const int error = errno;
-  unlink(aside.c_str());
-  errno = error;
-  return false;
-}
-
-bool MakeFolder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  errno = error.value();
-  return !error;
 }
 
 /// The value of line `name` of the description; empty when there is none.
@@ -199,9 +141,9 @@ std::optional<Binary> DiskCache::Load(const std::string& digest, Target target,
 
 void DiskCache::Save(const std::string& digest, Target target, const std::string& spec,
                      const Binary& binary) const {
-  if (!MakeFolder(folder_)) return WarnOnce(folder_, "cannot be made", errno);
+  if (!MakeFolders(folder_)) return WarnOnce(folder_, "cannot be made", errno);
   const std::string path = fmt::format("{}/{}.{}{}", folder_, digest, binary.compiler, kSuffix);
-  if (!WriteFile(path, Encode(target, spec, binary))) {
+  if (!WriteFileAside(path, Encode(target, spec, binary))) {
     WarnOnce(folder_, "cannot be written", errno);
   }
 }
@@ -216,6 +158,7 @@ std::vector<CacheEntry> DiskCache::List() const {
     std::optional<CacheEntry> entry = bytes ? Decode(*bytes, why) : std::nullopt;
     if (!entry) continue;
     entry->path = it->path().string();
+    entry->file_bytes = bytes->size();
     entries.push_back(std::move(*entry));
   }
   std::sort(entries.begin(), entries.end(), [](const CacheEntry& a, const CacheEntry& b) {
@@ -224,15 +167,30 @@ std::vector<CacheEntry> DiskCache::List() const {
   return entries;
 }
 
+int64_t DiskCache::Clear() const {
+  int64_t num_removed = 0;
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator it(folder_, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string extension = it->path().extension().string();
+    if (extension == kSuffix || extension == ".lock" || extension == ".tmp" || extension == ".cu") {
+      files.push_back(it->path());
+    }
+  }
+  for (const fs::path& file : files) num_removed += fs::remove(file, error) ? 1 : 0;
+  return num_removed;
+}
+
 std::string DiskCache::LeaveSource(const std::string& digest, const std::string& source) const {
   const std::string folder = folder_ + "/failed";
   const std::string path = fmt::format("{}/{}.cu", folder, digest);
-  return MakeFolder(folder) && WriteFile(path, source) ? path : "";
+  return MakeFolders(folder) && WriteFileAside(path, source) ? path : "";
 }
 
 CompileLock::CompileLock(const std::string& folder, const std::string& digest)
     : path_(fmt::format("{}/{}.lock", folder, digest)) {
-  if (!MakeFolder(folder)) return;
+  if (!MakeFolders(folder)) return;
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) return;
   const auto deadline = std::chrono::steady_clock::now() + kLongestWait;

@@ -2,6 +2,8 @@
 // Compiled kernels on disk, one file each.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +19,7 @@ struct CacheEntry {
   std::string path;
   std::string spec;
   std::string target;
+  size_t file_bytes = 0;
   Binary binary;
 };
 
@@ -40,6 +43,9 @@ class DiskCache {
 
   /// Every readable entry, for listings.
   std::vector<CacheEntry> List() const;
+
+  /// Removes entries, locks, and what was left aside; returns how many files.
+  int64_t Clear() const;
 
   /// Where the source of a unit that did not compile was left; empty when it could not be.
   std::string LeaveSource(const std::string& digest, const std::string& source) const;

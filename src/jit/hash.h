@@ -10,4 +10,7 @@ namespace flashinfer::jit {
 /// XXH3-128 as 32 hexadecimal digits.
 std::string Hash128(std::string_view bytes);
 
+/// SHA-256 as 64 hexadecimal digits.
+std::string Sha256(std::string_view bytes);
+
 }  // namespace flashinfer::jit

@@ -5,13 +5,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <sstream>
-#include <system_error>
 
 #include "core/env.h"
 #include "core/text.h"
+#include "jit/python_packages.h"
 
 namespace flashinfer::jit {
 namespace {
@@ -22,64 +20,19 @@ namespace fs = std::filesystem;
 constexpr int kOldestMajor = 12;
 constexpr const char* kSonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 
-/// Folders of `parent` whose name begins with `prefix`, the last name first.
-std::vector<fs::path> Folders(const fs::path& parent, std::string_view prefix) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().starts_with(prefix)) found.push_back(it->path());
-  }
-  std::sort(found.rbegin(), found.rend());
-  return found;
-}
-
-/// Where NVIDIA's wheels put the library, in a folder of Python packages.
-void AddPackages(const fs::path& packages, std::vector<fs::path>& folders) {
-  folders.push_back(packages / "nvidia/cu13/lib");
-  folders.push_back(packages / "nvidia/cuda_nvrtc/lib");
-}
-
-void AddPython(const fs::path& prefix, std::vector<fs::path>& folders) {
-  for (const fs::path& python : Folders(prefix / "lib", "python3")) {
-    AddPackages(python / "site-packages", folders);
-    AddPackages(python / "dist-packages", folders);
-  }
-}
-
-/// The packages that this library is installed among, if it is.
-void AddOwnPackages(std::vector<fs::path>& folders) {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&OpenNvrtc), &info) == 0) return;
-  for (fs::path at = fs::path(info.dli_fname).parent_path(); at.has_relative_path();
-       at = at.parent_path()) {
-    if (at.filename() == "site-packages" || at.filename() == "dist-packages") {
-      AddPackages(at, folders);
-    }
-  }
-}
-
-/// The environment of the `python3` that a shell would run.
-void AddPythonOfPath(std::vector<fs::path>& folders) {
-  std::istringstream path(GetEnv().path);
-  for (std::string bin; std::getline(path, bin, ':');) {
-    std::error_code error;
-    if (!fs::exists(fs::path(bin) / "python3", error)) continue;
-    AddPython(fs::path(bin).parent_path(), folders);
-    return;
-  }
-}
-
 std::vector<fs::path> SearchedFolders() {
-  const Env& env = GetEnv();
   std::vector<fs::path> folders;
-  AddOwnPackages(folders);
-  if (!env.virtual_env.empty()) AddPython(env.virtual_env, folders);
-  if (!env.cuda_home.empty()) folders.push_back(fs::path(env.cuda_home) / "lib64");
+  const std::vector<fs::path> packages = PythonPackageFolders();
+  for (const fs::path& folder : packages) {  // where NVIDIA's wheels put the library
+    folders.push_back(folder / "nvidia/cu13/lib");
+    folders.push_back(folder / "nvidia/cuda_nvrtc/lib");
+  }
+  const std::string& cuda_home = GetEnv().cuda_home;
+  if (!cuda_home.empty()) folders.push_back(fs::path(cuda_home) / "lib64");
   folders.emplace_back("/usr/local/cuda/lib64");
-  for (const fs::path& toolkit : Folders("/usr/local", "cuda-")) {
+  for (const fs::path& toolkit : FoldersIn("/usr/local", "cuda-")) {
     folders.push_back(toolkit / "lib64");
   }
-  AddPythonOfPath(folders);
   return folders;
 }
 

@@ -5,14 +5,18 @@
 #include <chrono>
 #include <future>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/check.h"
 #include "core/env.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "jit/cache_folder.h"
 #include "jit/nvrtc.h"
+#include "jit/pack_search.h"
 
 namespace flashinfer::jit {
 namespace {
@@ -38,10 +42,14 @@ State& GetState() {
 }
 
 std::string MissingText(const Unit& unit, Target target, const std::string& why) {
+  std::vector<std::string> packs;
+  for (const std::shared_ptr<const Pack>& pack : Packs(target)) packs.push_back(pack->path());
   return fmt::format(
-      "{} for sm_{} is not in the cache ({}) and cannot be compiled: {}; `flashinfer compile '{}' "
-      "--arch {}` or a pack with this line builds it",
-      unit.spec, Name(target), KernelCache().folder(), why, unit.spec, Name(target));
+      "{} for sm_{} cannot be compiled ({}), and it is neither in the cache {} nor in a pack ({}); "
+      "to build it: flashinfer compile --cached '{}' --arch {}",
+      unit.spec, Name(target), why, KernelCache().folder(),
+      packs.empty() ? fmt::format("there is none for sm_{}", Name(target)) : Join(packs), unit.spec,
+      Name(target));
 }
 
 BinaryPointer CompileAndSave(const Unit& unit, Target target, const std::string& digest,
@@ -65,6 +73,9 @@ BinaryPointer CompileAndSave(const Unit& unit, Target target, const std::string&
 
 /// Looks everywhere but in memory.
 Made Make(const Unit& unit, Target target, const std::string& digest) {
+  if (std::optional<Binary> binary = FindInPacks(digest, target)) {
+    return {std::make_shared<const Binary>(std::move(*binary)), Origin::kPack};
+  }
   const DiskCache cache = KernelCache();
   std::string why;
   const NvrtcInfo* nvrtc = FindNvrtc(&why);

@@ -75,6 +75,29 @@ CompiledKernel CompileKernel(std::string_view spec, std::string_view arch) {
   return kernel;
 }
 
+std::vector<CachedKernel> CachedKernels() {
+  std::vector<CachedKernel> kernels;
+  for (const jit::CacheEntry& entry : jit::KernelCache().List()) {
+    kernels.push_back({.spec = entry.spec,
+                       .arch = jit::Name(jit::ParseTarget(entry.target)),
+                       .compiler = entry.binary.compiler,
+                       .path = entry.path,
+                       .file_bytes = entry.file_bytes});
+  }
+  return kernels;
+}
+
+int64_t ClearKernelCache() { return jit::KernelCache().Clear(); }
+
+CompilerInfo FindCompiler() {
+  CompilerInfo info;
+  if (const jit::NvrtcInfo* nvrtc = jit::FindNvrtc(&info.why_not)) {
+    info.name = nvrtc->Name();
+    info.path = nvrtc->path;
+  }
+  return info;
+}
+
 void SetCompileCancelled(bool (*is_cancelled)()) { jit::SetCancelRequested(is_cancelled); }
 
 }  // namespace flashinfer
