@@ -8,12 +8,13 @@ FLASHINFER ?= $(CLI)
 MODELS := $${XDG_CACHE_HOME:-$$HOME/.cache}/flashinfer/models
 PROMPT ?= Explain what a GPU kernel is in one sentence.
 .DEFAULT_GOAL := help
-.PHONY: demo build test bundle bench format lint clean help setup configure
+.PHONY: demo build test compile-all bundle bench format lint clean help setup configure
 
 help:  ## Print this list
 	@echo 'make demo     set up, build, fetch a small model and let it answer a prompt'
 	@echo 'make test     set up, build and run every test'
 	@echo 'make build    the library and the command line tool, $(CLI)'
+	@echo 'make compile-all  compile every kernel of packs/ for every GPU architecture'
 	@echo 'make bundle   one folder that runs on other Linux machines: build/bundle/'
 	@echo 'make bench    measure every operator and the engine against their peers'
 	@echo 'make format   format the C++ files'
@@ -39,6 +40,10 @@ test: configure
 	@cmake --build --preset release -j $(JOBS)
 	@$(PYTHON) tools/fetch_model >/dev/null || echo 'test: going on without the model' >&2
 	@ctest --preset release -j $(JOBS)
+
+compile-all: configure
+	@cmake --build --preset release -j $(JOBS) --target kernel_compile_test
+	@FLASHINFER_COMPILE_ALL=1 FLASHINFER_SOURCE_DIR=. build/release/bin/kernel_compile_test
 
 bundle: configure
 	@cmake --build --preset release -j $(JOBS)

@@ -36,6 +36,12 @@ inline std::string ReadWholeFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+inline void WriteTextFile(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  ASSERT_TRUE(file.flush()) << path;
+}
+
 }  // namespace flashinfer::test
 
 /// Skips the test, saying why, unless the file at `path` is there.
