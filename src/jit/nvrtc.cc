@@ -168,6 +168,9 @@ Compilation Compile(const Unit& unit, Target target) {
   Program program(*library, unit);
   std::vector<std::string> options = CompilerOptions();
   options.push_back("--gpu-architecture=sm_" + Name(target));
+  // From CUDA 13 on the compiler has a cache of its own in the driver, whose hits lack the report
+  // and differ in their bytes.
+  if (library->info.major >= 13) options.emplace_back("--no-cache");
   const int result = program.Compile(options);
   if (result == kCancelled) throw Error(ErrorKind::kCompile, unit.spec + ": was cancelled");
   Compilation compilation;
