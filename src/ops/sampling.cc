@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "dispatch/choose.h"
+#include "ops/per_row.h"
 
 namespace flashinfer {
 namespace {

@@ -2,6 +2,10 @@
 // Checks of rows of a vocabulary.
 #include "ops/vocabulary.h"
 
+#include <limits>
+
+#include "core/check.h"
+
 namespace flashinfer {
 
 RowIndices CheckIndices(std::string_view name, const TensorView& indices, int64_t num_rows) {

@@ -2,6 +2,7 @@
 // Chain speculative sampling on the CPU: drafts one by one, then one draw over the vocabulary.
 #include "backends/cpu/chain_speculative.h"
 
+#include <limits>
 #include <vector>
 
 #include "backends/cpu/vocabulary_row.h"
