@@ -155,6 +155,18 @@ const NvrtcInfo* FindNvrtc(std::string* why) {
   return library == nullptr ? nullptr : &library->info;
 }
 
+Target TargetFor(int32_t arch) {
+  const NvrtcLibrary* library = OpenNvrtc(nullptr);
+  Target target = TargetOf(arch);
+  if (library == nullptr) return target;
+  int32_t nearest = 0;
+  for (int known : library->archs) {
+    if (known / 10 == arch / 10 && known <= arch) nearest = std::max(nearest, known);
+  }
+  // The form with all features runs on its own architecture alone.
+  return nearest == arch || nearest == 0 ? target : Target{nearest, false};
+}
+
 void SetCancelRequested(bool (*is_requested)()) {
   cancel_requested.store(is_requested, std::memory_order_relaxed);
 }

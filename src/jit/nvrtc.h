@@ -24,6 +24,10 @@ struct NvrtcInfo {
 /// in `why`. Searched once: FLASHINFER_NVRTC, the loader's path, CUDA toolkits, Python's packages.
 const NvrtcInfo* FindNvrtc(std::string* why = nullptr);
 
+/// What kernels for a device of compute capability `arch` are compiled for: its own architecture,
+/// or, when the compiler is older than the device, the nearest before it whose code runs there.
+Target TargetFor(int32_t arch);
+
 struct Compilation {
   Binary binary;
   std::string log;  ///< without the assembler's report

@@ -147,7 +147,7 @@ Fetched Fetch(const Unit& unit, Target target) {
 
 const cuda::Kernel& Load(const Unit& unit, const cuda::DeviceProperties& device) {
   const auto load = [&] {
-    const Fetched fetched = Fetch(unit, TargetOf(device.arch));
+    const Fetched fetched = Fetch(unit, TargetFor(device.arch));
     return cuda::LoadKernel(fetched.binary->cubin, unit.spec, unit.num_threads, unit.smem_bytes,
                             device);
   };

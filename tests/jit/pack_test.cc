@@ -106,11 +106,11 @@ TEST_F(PackTest, DamageIsFound) {
   const std::vector<PackedKernel> kernels = MakeKernels(3, 3);
   WritePack(path_, kTarget, kernels);
   const std::string whole = ReadWholeFile(path_);
-  for (size_t size = 0; size < whole.size(); size += 7) {
+  for (size_t size = 0; size < whole.size(); size += 13) {
     WriteTextFile(path_, whole.substr(0, size));
     EXPECT_THROW(Pack::Open(path_), Error) << size;
   }
-  for (size_t at = 0; at < whole.size(); ++at) {
+  for (size_t at = 0; at < whole.size(); at += 3) {
     std::string flipped = whole;
     flipped[at] = static_cast<char>(flipped[at] ^ (1 << (at % 8)));
     WriteTextFile(path_, flipped);
