@@ -1,15 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gated activations of a part of a token. Bound by memory.
 #include "backends/cpu/activation.h"
+#include "backends/cpu/simd/row_vectors.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 namespace {
 
-constexpr int kWidth = F32::kWidth;
+/// 1 / x for x in 1 … 2^126.
+inline F32 Reciprocal(F32 x) {
+#if defined(__AVX512F__)
+  // 14 bits, and one step of Newton's: half the time of a division (Zen 4, 2026-11).
+  const F32 guess{_mm512_rcp14_ps(x.v)};
+  return guess * (F32::Set(2.0f) - x * guess);
+#else
+  return F32::Set(1.0f) / x;
+#endif
+}
+
+/// 2^x for x in -126 … 126, and there for others and NaN. Relative error 2e-7. A gate multiplies by
+/// its input, which brings NaN back and makes the edges of Exp2() needless.
+inline F32 Exp2OfGate(F32 x) {
+  const F32 clamped = Max(Min(x, F32::Set(126.0f)), F32::Set(-126.0f));
+  const F32 whole = Round(clamped);
+  const F32 t = clamped - whole;
+  // Coefficients: minimax fit of 2^t on [-0.5, 0.5] (9e-8).
+  F32 p = F32::Set(1.326472707e-3f);
+  p = Fma(p, t, F32::Set(9.671512649e-3f));
+  p = Fma(p, t, F32::Set(5.550733744e-2f));
+  p = Fma(p, t, F32::Set(2.402224209e-1f));
+  p = Fma(p, t, F32::Set(6.931469776e-1f));
+  p = Fma(p, t, F32::Set(1.0f));
+  return ScaleByPowerOfTwo(p, whole);
+}
+
+/// 1 / (1 + 2^-x).
+inline F32 SigmoidInBase2(F32 x) {
+  return Reciprocal(F32::Set(1.0f) + Exp2OfGate(F32::Set(0.0f) - x));
+}
 
 struct Silu {
-  F32 operator()(F32 x) const { return x * Sigmoid(x); }
+  F32 operator()(F32 x) const { return x * SigmoidInBase2(x * F32::Set(kLog2E)); }
 };
 
 /// Φ(x) by erfc, so that the tail below 0 keeps its relative accuracy (3e-7 near 0).
@@ -19,7 +50,8 @@ struct Gelu {
     // for |x| up to 13 (2e-8), where the exponential has vanished.
     constexpr float kSlope = 0.212132034f;
     const F32 one = F32::Set(1.0f);
-    const F32 t = one / Fma(Abs(x), F32::Set(kSlope), one);
+    const F32 size = Min(F32::Set(1e30f), Abs(x));
+    const F32 t = Reciprocal(Fma(size, F32::Set(kSlope), one));
     F32 p = F32::Set(-6.47170410694e-2f);
     p = Fma(p, t, F32::Set(2.42548228829e-1f));
     p = Fma(p, t, F32::Set(-2.55613226653e-1f));
@@ -29,7 +61,7 @@ struct Gelu {
     p = Fma(p, t, F32::Set(7.42412147719e-2f));
     p = Fma(p, t, F32::Set(8.53459675480e-2f));
     p = Fma(p, t, F32::Set(8.45948073909e-2f));
-    const F32 tail = t * p * Exp2(x * x * F32::Set(-0.5f * kLog2E));
+    const F32 tail = t * p * Exp2OfGate(x * x * F32::Set(-0.5f * kLog2E));
     return x * SelectLess(x, F32::Set(0.0f), tail, one - tail);
   }
 };
@@ -37,8 +69,9 @@ struct Gelu {
 struct GeluTanh {
   F32 operator()(F32 x) const {
     // (1 + tanh(u)) / 2 = sigmoid(2u), with 2u = 2√(2/π) · (x + 0.044715 x³).
-    const F32 slope = Fma(x * x, F32::Set(0.0713548162726f), F32::Set(1.59576912161f));
-    return x * Sigmoid(x * slope);
+    const F32 slope =
+        Fma(x * x, F32::Set(0.0713548162726f * kLog2E), F32::Set(1.59576912161f * kLog2E));
+    return x * SigmoidInBase2(x * slope);
   }
 };
 
@@ -50,13 +83,11 @@ void Columns(const ActivationParams& p, int64_t token, int64_t begin, int64_t en
   O* out = static_cast<O*>(p.out) + token * p.out_stride;
   const F32 factor =
       F32::Set(1.0f / (p.out_scale_data == nullptr ? p.out_scale : *p.out_scale_data));
-  const auto value = [&](int64_t i, int n) {
-    const F32 product = function(Load(gate + i, n)) * Load(up + i, n);
-    return sizeof(O) == 1 ? product * factor : product;
-  };
-  int64_t i = begin;
-  for (; i + kWidth <= end; i += kWidth) Store(out + i, value(i, kWidth));
-  if (i < end) Store(out + i, value(i, static_cast<int>(end - i)), static_cast<int>(end - i));
+  ForEachVector(end - begin, [&](int64_t i, auto lanes) {
+    const int64_t at = begin + i;
+    const F32 product = function(lanes.LoadFrom(gate + at)) * lanes.LoadFrom(up + at);
+    lanes.StoreTo(out + at, sizeof(O) == 1 ? product * factor : product);
+  });
 }
 
 template <class Function, class T>

@@ -2,6 +2,7 @@
 // Rows of the norms: passes for the sums, while the row stays in the cache, and one to write. Bound
 // by memory.
 #include "backends/cpu/norm.h"
+#include "backends/cpu/simd/row_vectors.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
@@ -13,8 +14,14 @@ constexpr int kWidth = F32::kWidth;
 template <class T>
 struct Plain {
   const T* x;
-  F32 At(int64_t i, int n) const { return Load(x + i, n); }
-  F32 Take(int64_t i, int n) const { return At(i, n); }
+  template <class Lanes>
+  F32 At(int64_t i, Lanes lanes) const {
+    return lanes.LoadFrom(x + i);
+  }
+  template <class Lanes>
+  F32 Take(int64_t i, Lanes lanes) const {
+    return At(i, lanes);
+  }
 };
 
 /// x + residual. The sum is made again in the pass that writes, which keeps it unrounded without
@@ -23,42 +30,38 @@ template <class T>
 struct Added {
   const T* x;
   T* residual;
-  F32 At(int64_t i, int n) const { return Load(x + i, n) + Load(residual + i, n); }
-  F32 Take(int64_t i, int n) const {
-    const F32 sum = At(i, n);
-    Store(residual + i, sum, n);
+  template <class Lanes>
+  F32 At(int64_t i, Lanes lanes) const {
+    return lanes.LoadFrom(x + i) + lanes.LoadFrom(residual + i);
+  }
+  template <class Lanes>
+  F32 Take(int64_t i, Lanes lanes) const {
+    const F32 sum = At(i, lanes);
+    lanes.StoreTo(residual + i, sum);
     return sum;
   }
 };
 
-/// Calls `body(i, n)` for every vector of a row; n is kWidth but at the end.
-template <class Body>
-inline void ForEachVector(int64_t size, Body body) {
-  int64_t i = 0;
-  for (; i + kWidth <= size; i += kWidth) body(i, kWidth);
-  if (i < size) body(i, static_cast<int>(size - i));
-}
-
-/// Sum over the row of `term(i, n)`, whose lanes from n on are 0.
-template <class Term>
-inline float SumOf(int64_t size, Term term) {
+/// Sum over the row of what `add(i, lanes, sum)` adds; it adds 0 in lanes beyond the row.
+template <class Add>
+inline float SumOf(int64_t size, Add add) {
   F32 sum0 = F32::Set(0.0f);
   F32 sum1 = F32::Set(0.0f);
   int64_t i = 0;
   for (; i + 2 * kWidth <= size; i += 2 * kWidth) {
-    sum0 = term(i, kWidth, sum0);
-    sum1 = term(i + kWidth, kWidth, sum1);
+    sum0 = add(i, AllLanes(), sum0);
+    sum1 = add(i + kWidth, AllLanes(), sum1);
   }
   for (; i < size; i += kWidth) {
-    sum0 = term(i, size - i < kWidth ? static_cast<int>(size - i) : kWidth, sum0);
+    sum0 = add(i, SomeLanes{size - i < kWidth ? static_cast<int>(size - i) : kWidth}, sum0);
   }
   return Sum(sum0 + sum1);
 }
 
 template <class Row>
 inline float SumOfSquares(const Row& row, int64_t size) {
-  return SumOf(size, [&](int64_t i, int n, F32 sum) {
-    const F32 x = row.At(i, n);
+  return SumOf(size, [&](int64_t i, auto lanes, F32 sum) {
+    const F32 x = row.At(i, lanes);
     return Fma(x, x, sum);
   });
 }
@@ -79,26 +82,27 @@ template <class Row, class W, class O>
 void RmsRow(const Row& row, const W* weight, O* out, const Shared& s) {
   const F32 scale = F32::Set(ScaleOf(SumOfSquares(row, s.size), s));
   const F32 offset = F32::Set(s.weight_offset);
-  ForEachVector(s.size, [&](int64_t i, int n) {
-    Store(out + i, row.Take(i, n) * scale * (Load(weight + i, n) + offset), n);
+  ForEachVector(s.size, [&](int64_t i, auto lanes) {
+    const F32 factor = lanes.LoadFrom(weight + i) + offset;
+    lanes.StoreTo(out + i, row.Take(i, lanes) * scale * factor);
   });
 }
 
 template <class T, class W, class O>
 void LayerRow(const T* x, const W* weight, const W* bias, O* out, const Shared& s) {
-  const float sum =
-      SumOf(s.size, [&](int64_t i, int n, F32 so_far) { return so_far + Load(x + i, n); });
+  const float sum = SumOf(
+      s.size, [&](int64_t i, auto lanes, F32 so_far) { return so_far + lanes.LoadFrom(x + i); });
   const F32 mean = F32::Set(sum / static_cast<float>(s.size));
-  const F32 zero = F32::Set(0.0f);
-  const float squares = SumOf(s.size, [&](int64_t i, int n, F32 so_far) {
-    const F32 d = SelectFirst(n, Load(x + i, n) - mean, zero);
+  const float squares = SumOf(s.size, [&](int64_t i, auto lanes, F32 so_far) {
+    const F32 d = lanes.Only(lanes.LoadFrom(x + i) - mean);
     return Fma(d, d, so_far);
   });
   const F32 scale = F32::Set(ScaleOf(squares, s));
   const F32 factor = F32::Set(s.factor);
-  ForEachVector(s.size, [&](int64_t i, int n) {
-    const F32 normal = (Load(x + i, n) - mean) * scale;
-    Store(out + i, Fma(normal, Load(weight + i, n), Load(bias + i, n) * factor), n);
+  ForEachVector(s.size, [&](int64_t i, auto lanes) {
+    const F32 normal = (lanes.LoadFrom(x + i) - mean) * scale;
+    const F32 shift = lanes.LoadFrom(bias + i) * factor;
+    lanes.StoreTo(out + i, Fma(normal, lanes.LoadFrom(weight + i), shift));
   });
 }
 

@@ -32,18 +32,8 @@ inline float WidenE8M0(uint8_t code) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(code) << 23);
 }
 
-inline uint8_t NarrowE4M3(float x) {
-  E4M3 code[1];
-  Store(code, F32::Set(x), 1);
-  return code[0].bits;
-}
-
-inline float WidenE4M3(uint8_t bits) {
-  const E4M3 code[1] = {{bits}};
-  float lanes[1];
-  Store(lanes, Load(code, 1), 1);
-  return lanes[0];
-}
+inline uint8_t NarrowE4M3(float x) { return FromFloat<E4M3>(x).bits; }
+inline float WidenE4M3(uint8_t bits) { return ToFloat(E4M3{bits}); }
 
 template <class Q, uint32_t kFraction, int kExponent>
 struct MxFp8 {

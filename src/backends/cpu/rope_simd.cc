@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoPE of tokens: sines and cosines once per token, then every head by them. Bound by memory.
 #include "backends/cpu/rope.h"
+#include "backends/cpu/simd/row_vectors.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/cpu/simd/sin_cos.h"
 
@@ -61,32 +62,30 @@ void FillAngles(const RopeParams& p, const RopeFrequencies& frequencies, int64_t
 }
 
 /// Rounds once, after the factor; outputs as wide as the inputs have none.
-template <class O>
-inline void StoreScaled(O* out, F32 v, F32 factor, int n) {
-  Store(out, sizeof(O) == 1 ? v * factor : v, n);
+template <class O, class Lanes>
+inline void StoreScaled(O* out, F32 v, F32 factor, Lanes lanes) {
+  lanes.StoreTo(out, sizeof(O) == 1 ? v * factor : v);
 }
 
 template <class T, class O>
 void RotateNeox(const T* x, O* out, const Angles& angles, int64_t half, F32 factor) {
-  for (int64_t i = 0; i < half; i += kWidth) {
-    const int n = half - i < kWidth ? static_cast<int>(half - i) : kWidth;
-    const F32 a = Load(x + i, n);
-    const F32 b = Load(x + half + i, n);
-    const F32 cos = Load(angles.cos + i, n);
-    const F32 sin = Load(angles.sin + i, n);
-    StoreScaled(out + i, a * cos - b * sin, factor, n);
-    StoreScaled(out + half + i, Fma(b, cos, a * sin), factor, n);
-  }
+  ForEachVector(half, [&](int64_t i, auto lanes) {
+    const F32 a = lanes.LoadFrom(x + i);
+    const F32 b = lanes.LoadFrom(x + half + i);
+    const F32 cos = lanes.LoadFrom(angles.cos + i);
+    const F32 sin = lanes.LoadFrom(angles.sin + i);
+    StoreScaled(out + i, a * cos - b * sin, factor, lanes);
+    StoreScaled(out + half + i, Fma(b, cos, a * sin), factor, lanes);
+  });
 }
 
 template <class T, class O>
 void RotateInterleaved(const T* x, O* out, const Angles& angles, int64_t rotary_dim, F32 factor) {
-  for (int64_t i = 0; i < rotary_dim; i += kWidth) {
-    const int n = rotary_dim - i < kWidth ? static_cast<int>(rotary_dim - i) : kWidth;
-    const F32 a = Load(x + i, n);
-    const F32 swapped = SwapPairs(a) * Load(angles.sin + i, n);
-    StoreScaled(out + i, Fma(a, Load(angles.cos + i, n), swapped), factor, n);
-  }
+  ForEachVector(rotary_dim, [&](int64_t i, auto lanes) {
+    const F32 a = lanes.LoadFrom(x + i);
+    const F32 swapped = SwapPairs(a) * lanes.LoadFrom(angles.sin + i);
+    StoreScaled(out + i, Fma(a, lanes.LoadFrom(angles.cos + i), swapped), factor, lanes);
+  });
 }
 
 template <class T>
@@ -97,10 +96,8 @@ void Copy(const T* x, T* out, int64_t size, F32) {
 
 template <class T, class O>
 void Copy(const T* x, O* out, int64_t size, F32 factor) {
-  for (int64_t i = 0; i < size; i += kWidth) {
-    const int n = size - i < kWidth ? static_cast<int>(size - i) : kWidth;
-    Store(out + i, Load(x + i, n) * factor, n);
-  }
+  ForEachVector(
+      size, [&](int64_t i, auto lanes) { lanes.StoreTo(out + i, lanes.LoadFrom(x + i) * factor); });
 }
 
 /// Calls `body(x, out)` for each head of a token.

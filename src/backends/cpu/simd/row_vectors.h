@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vectors of a row: whole ones, and the part at its end.
+#pragma once
+
+#include "backends/cpu/simd/simd.h"
+
+namespace flashinfer::cpu::FLASHINFER_ISA {
+
+/// Loads and stores of whole vectors. A type of its own, as the compiler leaves Store(p, v, n) a
+/// call even where it sees that n is F32::kWidth.
+struct AllLanes {
+  template <class T>
+  F32 LoadFrom(const T* p) const {
+    return Load(p);
+  }
+  template <class T>
+  void StoreTo(T* p, F32 v) const {
+    Store(p, v);
+  }
+  /// `v`; of a part, 0 in the lanes beyond it.
+  F32 Only(F32 v) const { return v; }
+};
+
+/// Of the first `n` lanes.
+struct SomeLanes {
+  int n;
+  template <class T>
+  F32 LoadFrom(const T* p) const {
+    return Load(p, n);
+  }
+  template <class T>
+  void StoreTo(T* p, F32 v) const {
+    Store(p, v, n);
+  }
+  F32 Only(F32 v) const { return SelectFirst(n, v, F32::Set(0.0f)); }
+};
+
+/// Calls `body(i, lanes)` for elements i to i + F32::kWidth of a row.
+template <class Body>
+inline void ForEachVector(int64_t size, Body body) {
+  int64_t i = 0;
+  for (; i + F32::kWidth <= size; i += F32::kWidth) body(i, AllLanes());
+  if (i < size) body(i, SomeLanes{static_cast<int>(size - i)});
+}
+
+}  // namespace flashinfer::cpu::FLASHINFER_ISA
