@@ -122,6 +122,9 @@ void MultiLevelCascadeAttention::Plan(const AttentionProblem& problem,
     LogPlan(ObjectText(&impl), problem, levels);
   impl.num_levels = 0;  // half a plan must not run
   CheckCascadeProblem(problem);
+  const Device device = impl.workspace.device();
+  FLASHINFER_CHECK(device.type == DeviceType::kCpu,
+                   "workspace: is on {}, accepted in a cascade: cpu", Name(device));
   FLASHINFER_CHECK(!levels.empty(), "levels: is empty, expected 1 or more");
   const int64_t num_tokens = NumTokens(levels[0]);
   int64_t max_groups = 0;

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/fields.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -172,6 +173,9 @@ void BatchMla::Plan(const MlaProblem& problem, const TensorView& qo_indptr,
   }
   impl.is_planned = false;  // half a plan must not run
   CheckProblem(problem);
+  const int32_t arch = cuda::ArchOf(impl.workspace.device());
+  FLASHINFER_CHECK(problem.arch == arch, "arch: is {}, that of the workspace's device is {}",
+                   problem.arch, arch);
   const MlaEntry& entry = Choose<MlaOp>(problem, backend);
   impl.tables.device = impl.workspace.device();
   ReadPages(pages, problem.page_size, impl.tables);

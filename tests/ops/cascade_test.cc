@@ -215,6 +215,10 @@ TEST(Cascade, ErrorsNameArgumentValueAndWhatIsAccepted) {
               ThrowsMessage<Error>("has_sinks: is true, accepted in a cascade: false"));
   EXPECT_THAT(plan([](auto& p) { p.dtype_out = DType::kE4M3; }),
               ThrowsMessage<Error>("dtype_out: is e4m3, accepted in a cascade: f32, f16, bf16"));
+  Workspace elsewhere(Device{DeviceType::kCuda, 0});
+  MultiLevelCascadeAttention on_device(elsewhere);
+  EXPECT_THAT([&] { on_device.Plan(c.problem, cascade.views()); },
+              ThrowsMessage<Error>("workspace: is on cuda:0, accepted in a cascade: cpu"));
   EXPECT_THAT([&] { attention.Plan(c.problem, {}); },
               ThrowsMessage<Error>("levels: is empty, expected 1 or more"));
   cascade.levels[1].qo_indptr.back() -= 1;
