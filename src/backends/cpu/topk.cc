@@ -3,6 +3,7 @@
 #include "backends/cpu/topk.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
