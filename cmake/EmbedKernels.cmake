@@ -1,9 +1,9 @@
-# Embeds the headers that kernels are compiled from: flashinfer_embed_kernels(TARGET) adds a source
-# with one read-only table. As a script (cmake -P) it writes that source. The table holds, for each
+# Embeds the headers that kernels are compiled from: flashinfer_embed_kernels(TARGET ...) adds a source
+# with one read-only table to each target. As a script (cmake -P) it writes that source. The table holds, for each
 # header, its text, the headers that it needs (itself and what they include), and one hash of their
 # names and contents: the part of a kernel's key that stands for device code.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
-  function(flashinfer_embed_kernels target)
+  function(flashinfer_embed_kernels)
     set(root ${PROJECT_SOURCE_DIR})
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/src/kernels/*.h ${root}/src/kernels/*.cuh)
     list(APPEND headers ${root}/src/core/field_list.h ${root}/include/flashinfer/dtype.h)
@@ -12,7 +12,11 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     add_custom_command(OUTPUT ${output} DEPENDS ${headers} ${script} VERBATIM
       COMMAND ${CMAKE_COMMAND} "-Dheaders=${headers}" -Droot=${root} -Doutput=${output} -P ${script}
       COMMENT "Embedding kernel headers")
-    target_sources(${target} PRIVATE ${output})
+    add_custom_target(embedded_headers DEPENDS ${output})  # else each target would write it
+    foreach(target IN LISTS ARGN)
+      target_sources(${target} PRIVATE ${output})
+      add_dependencies(${target} embedded_headers)
+    endforeach()
   endfunction()
   return()
 endif()
