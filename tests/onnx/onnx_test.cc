@@ -19,8 +19,10 @@ const std::map<std::string, RunVector>& Runners() {
   static const std::map<std::string, RunVector> runners = {
       {"Attention", RunAttentionVector},
       {"Cast", RunCastVector},
+      {"DequantizeLinear", RunDequantizeVector},
       {"FlexAttention", RunAttentionVector},
       {"LayerNormalization", RunLayerNormVector},
+      {"QuantizeLinear", RunQuantizeVector},
       {"RMSNormalization", RunRmsNormVector},
       {"RotaryEmbedding", RunRotaryVector},
       {"Softmax", RunSoftmaxVector},

@@ -5,6 +5,7 @@
 #include "core/convert.h"
 #include "flashinfer/activation.h"
 #include "flashinfer/norm.h"
+#include "flashinfer/quantize.h"
 #include "flashinfer/sampling.h"
 #include "support/compare.h"
 #include "vector_case.h"
@@ -93,6 +94,23 @@ void RunSwishVector(const VectorCase& c) {
   gated.values.resize(static_cast<size_t>(2 * size), 1.0);  // silu(x) · 1
   HostTensor out(DType::kF32, {1, size});
   SiluAndMul(MakeTensor(gated, {1, 2 * size}), out);
+  EXPECT_TRUE(AllNear(out, c.output().values, ToleranceOf(DType::kF32)));
+}
+
+/// With one scale for the tensor.
+void RunQuantizeVector(const VectorCase& c) {
+  const int64_t count = c.input(0).num_elements();
+  HostTensor q(ParseDType(c.output().dtype), {1, count});
+  Quantize(MakeTensor(c.input(0), {1, count}), q, MakeTensor(c.input(1), {1}), {.dynamic = false});
+  EXPECT_TRUE(AllNear(q, c.output().values, {0, 0}));
+}
+
+void RunDequantizeVector(const VectorCase& c) {
+  const int64_t count = c.input(0).num_elements();
+  HostTensor out(ParseDType(c.output().dtype), {1, count});
+  HostTensor scale(DType::kF32, {1});
+  scale.Set({0}, c.input(1).values[0]);
+  Dequantize(MakeTensor(c.input(0), {1, count}), scale, out);
   EXPECT_TRUE(AllNear(out, c.output().values, ToleranceOf(DType::kF32)));
 }
 

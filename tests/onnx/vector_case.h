@@ -51,7 +51,9 @@ HostTensor MakeTensor(const VectorTensor& tensor, const Dims& shape);
 // What each operator's vectors run; each checks the outputs.
 void RunAttentionVector(const VectorCase& c);
 void RunCastVector(const VectorCase& c);
+void RunQuantizeVector(const VectorCase& c);
 void RunRmsNormVector(const VectorCase& c);
+void RunDequantizeVector(const VectorCase& c);
 void RunLayerNormVector(const VectorCase& c);
 void RunRotaryVector(const VectorCase& c);
 void RunSoftmaxVector(const VectorCase& c);
