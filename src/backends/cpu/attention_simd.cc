@@ -136,11 +136,10 @@ class Piece {
       const int first = head * rows_per_head_;
       ScoresInPlace<kPairs>(tile, head * task_.k_strides.head, s_.q + first * PaddedDim(dim_qk),
                             rows_per_head_, dim_qk, s_.scores + first * kTileTokens, values);
-      for (int r = first; r < first + rows_per_head_; ++r) {
-        SoftmaxRow<kPairs>(scores_[r], mask.Of(r), tile.count, s_.scores + r * kTileTokens,
-                           s_.pairs + r * (kTileTokens / 2), state, r, s_.alpha + r);
-      }
     }
+    SoftmaxRows<kPairs>({s_.scores, s_.pairs, state.m, state.l, s_.alpha}, rows_, [&](int r) {
+      return RowTile{scores_[r], mask.Of(r), tile.count};
+    });
     for (int head = 0; head < num_heads; ++head) {
       const int first = head * rows_per_head_;
       const float* p =
@@ -182,11 +181,9 @@ class Piece {
     } else {
       ScoresTransposed<kPairs>(tile, q, rows, dim_qk, s_.k, s_.scores);
     }
-    for (int r = 0; r < rows; ++r) {
-      SoftmaxRow<kPairs>(scores_[first + r], mask.Of(first + r), tile.count,
-                         s_.scores + r * kTileTokens, s_.pairs + r * (kTileTokens / 2), state, r,
-                         s_.alpha + r);
-    }
+    SoftmaxRows<kPairs>({s_.scores, s_.pairs, state.m, state.l, s_.alpha}, rows, [&](int r) {
+      return RowTile{scores_[first + r], mask.Of(first + r), tile.count};
+    });
     const bool may_hide = !mask.is_full() || problem_.has_bias;
     if (may_hide && !AllFinite(tile, dim_vo)) {
       ValuesOneByOne(tile, s_.scores, rows, dim_vo, s_.alpha, state.o);

@@ -8,6 +8,7 @@
 namespace flashinfer::cpu::FLASHINFER_ISA {
 
 inline constexpr float kMinusInf = -__builtin_inff();
+inline constexpr float kLowestFloat = -3.4028234663852886e38f;  // only -inf is less
 inline constexpr int kTileTokens = kAttentionKvTile;
 
 /// 2^(a - b), where b is the larger one and not -inf.
@@ -67,26 +68,39 @@ inline F32 LoadBias(const RowScores& row, int begin, int n) {
 /// Adds the bias; -inf stands whatever x is, NaN too.
 inline F32 AddBias(const RowScores& row, int begin, int n, F32 x) {
   const F32 bias = LoadBias(row, begin, n);
-  const F32 smallest = F32::Set(-3.4028234663852886e38f);
-  return SelectLess(bias, smallest, bias, Fma(bias, F32::Set(kLog2E), x));
+  return SelectLess(bias, F32::Set(kLowestFloat), bias, Fma(bias, F32::Set(kLog2E), x));
 }
 
 inline constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/// Turns one row's raw scores into probabilities relative to the new maximum, in place, and also
-/// into pairs of bf16 when kPairs and `pairs` is given. Bit i of `seen`: the row sees key i. Writes
-/// how much the state so far counts to `alpha`; the caller applies it to o.
-template <bool kPairs>
-inline void SoftmaxRow(const RowScores& scores, uint64_t seen, int num_tokens, float* s,
-                       [[maybe_unused]] float* pairs, const AttentionState& state, int row,
-                       float* alpha) {
+/// 2^x for x up to 0, and 0 exactly for very small ones.
+inline F32 Exp2OfNegative(F32 x) {
+#if defined(__AVX512F__)
+  // The instruction scales to 0; Max keeps a NaN of x.
+  const F32 clamped = Max(F32::Set(-200.0f), x);
+  const F32 whole = Round(clamped);
+  return ScaleByPowerOfTwo(Exp2OfFraction(clamped - whole), whole);
+#else
+  return Exp2(x);
+#endif
+}
+
+/// Scores of a row with keys of a tile, and which of these the row sees: bit i for key i.
+struct RowTile {
+  const RowScores& scores;
+  uint64_t seen;
+  int num_keys;
+};
+
+/// Turns raw scores into logits, in place, and returns the largest of each lane.
+inline F32 RowLogits(const RowTile& row, float* s) {
   constexpr int kWidth = F32::kWidth;
   constexpr uint32_t kAllLanes = (1u << kWidth) - 1;
+  const RowScores& scores = row.scores;
   const F32 factor = F32::Set(scores.scale);
   const F32 minus_inf = F32::Set(kMinusInf);
   F32 largest = minus_inf;
-  const int end = (num_tokens + kWidth - 1) / kWidth * kWidth;
-  for (int i = 0; i < end; i += kWidth) {
+  for (int i = 0; i < row.num_keys; i += kWidth) {
     F32 x = Load(s + i) * factor;
     if (scores.slope != 0) {
       const F32 distance = F32::Set(scores.offset + static_cast<float>(i)) + Load(kLaneNumbers);
@@ -94,32 +108,103 @@ inline void SoftmaxRow(const RowScores& scores, uint64_t seen, int num_tokens, f
     }
     if (scores.cap > 0) x = F32::Set(scores.cap) * Tanh(x);
     if (scores.bias != nullptr) {
-      x = AddBias(scores, i, num_tokens - i < kWidth ? num_tokens - i : kWidth, x);
+      x = AddBias(scores, i, row.num_keys - i < kWidth ? row.num_keys - i : kWidth, x);
     }
-    const uint32_t lanes = static_cast<uint32_t>(seen >> i) & kAllLanes;
+    const uint32_t lanes = static_cast<uint32_t>(row.seen >> i) & kAllLanes;
     if (lanes != kAllLanes) x = SelectBits(lanes, x, minus_inf);
     Store(s + i, x);
     largest = Max(x, largest);
   }
-  const float tile_max = MaxLane(largest);
-  const float m = tile_max > state.m[row] ? tile_max : state.m[row];
-  // With no key seen so far m is -inf; any finite value makes every probability 2^-inf = 0.
-  const float shift = m == kMinusInf ? 0.0f : m;
-  *alpha = Weight(state.m[row], shift);
-  const F32 shifts = F32::Set(shift);
+  return largest;
+}
+
+/// Whether logits are raw scores times a number above 0, of whole vectors of seen keys: then they
+/// need not be stored.
+inline bool AreScaledOnly(const RowTile& row) {
+  const RowScores& scores = row.scores;
+  return scores.slope == 0 && scores.cap == 0 && scores.bias == nullptr && scores.scale > 0 &&
+         row.num_keys % F32::kWidth == 0 && row.seen == ~uint64_t{0} >> (64 - row.num_keys);
+}
+
+/// Probabilities 2^(scale · s - shift) in place, and also as pairs of bf16 when kPairs; returns
+/// their sums.
+template <bool kPairs>
+inline F32 RowProbabilities(float scale, float shift, int num_keys, float* s,
+                            [[maybe_unused]] float* pairs) {
+  const F32 factor = F32::Set(scale);
+  const F32 minus_shift = F32::Set(-shift);
   F32 sum = F32::Set(0.0f);
-  for (int i = 0; i < end; i += kWidth) {
-    const F32 p = Exp2(Load(s + i) - shifts);
+  for (int i = 0; i < num_keys; i += F32::kWidth) {
+    const F32 p = Exp2OfNegative(Fma(Load(s + i), factor, minus_shift));
     Store(s + i, p);
     sum = sum + p;
 #if defined(__AVX512BF16__)
-    if constexpr (kPairs) {
-      if (pairs != nullptr) StorePairs(pairs + i / 2, p);
-    }
+    if constexpr (kPairs) StorePairs(pairs + i / 2, p);
 #endif
   }
-  state.m[row] = m;
-  state.l[row] = state.l[row] * *alpha + Sum(sum);
+  return sum;
+}
+
+/// The arrays of a tile, all by row.
+struct SoftmaxTile {
+  float* s;      ///< [rows, kTileTokens]: raw scores, then probabilities
+  float* pairs;  ///< [rows, kTileTokens / 2]
+  float* m;
+  float* l;
+  float* alpha;  ///< written: how much the state so far counts; the caller applies it to o
+};
+
+/// Up to F32::kWidth rows; `row_tile(r)` gives a row's RowTile.
+template <bool kPairs, class RowTileOf>
+inline void SoftmaxBlock(const SoftmaxTile& tile, int rows, RowTileOf&& row_tile) {
+  constexpr int kWidth = F32::kWidth;
+  F32 by_row[kWidth];
+  float scales[kWidth];
+  float shifts[kWidth];
+  for (int r = 0; r < kWidth; ++r) by_row[r] = F32::Set(kMinusInf);
+  for (int r = 0; r < rows; ++r) {
+    const RowTile row = row_tile(r);
+    float* s = tile.s + r * kTileTokens;
+    scales[r] = 1;
+    if (!AreScaledOnly(row)) {
+      by_row[r] = RowLogits(row, s);
+      continue;
+    }
+    F32 largest = Load(s);
+    for (int i = kWidth; i < row.num_keys; i += kWidth) largest = Max(Load(s + i), largest);
+    scales[r] = row.scores.scale;
+    by_row[r] = largest * F32::Set(scales[r]);
+  }
+  const F32 before = Load(tile.m, rows);
+  const F32 largest = Max(MaxEach(by_row), before);
+  // With no key seen so far this is -inf; any finite shift makes every probability 2^-inf = 0.
+  const F32 shift = SelectLess(largest, F32::Set(kLowestFloat), F32::Set(0.0f), largest);
+  const F32 alpha = Exp2(before - shift);
+  Store(tile.m, largest, rows);
+  Store(tile.alpha, alpha, rows);
+  Store(shifts, shift);
+  for (int r = 0; r < rows; ++r) {
+    by_row[r] =
+        RowProbabilities<kPairs>(scales[r], shifts[r], row_tile(r).num_keys,
+                                 tile.s + r * kTileTokens, tile.pairs + r * (kTileTokens / 2));
+  }
+  for (int r = rows; r < kWidth; ++r) by_row[r] = F32::Set(0.0f);
+  Store(tile.l, Fma(Load(tile.l, rows), alpha, SumEach(by_row)), rows);
+}
+
+/// Turns raw scores into probabilities relative to the new maxima.
+template <bool kPairs, class RowTileOf>
+inline void SoftmaxRows(SoftmaxTile tile, int rows, RowTileOf&& row_tile) {
+  constexpr int kWidth = F32::kWidth;
+  for (int first = 0; first < rows; first += kWidth) {
+    SoftmaxBlock<kPairs>(tile, rows - first < kWidth ? rows - first : kWidth,
+                         [&](int r) { return row_tile(first + r); });
+    tile.s += kWidth * kTileTokens;
+    tile.pairs += kWidth * (kTileTokens / 2);
+    tile.m += kWidth;
+    tile.l += kWidth;
+    tile.alpha += kWidth;
+  }
 }
 
 }  // namespace flashinfer::cpu::FLASHINFER_ISA

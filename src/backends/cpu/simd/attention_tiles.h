@@ -319,12 +319,20 @@ void ValuesPacked(const TilePointers<T>& tile, const float* p, [[maybe_unused]] 
   if constexpr (kPairs) {
     for (int t = 0; t < tile.count; t += 2) {
       const T* second = t + 1 < tile.count ? tile.v[t + 1] : nullptr;
-      for (int i = 0; i < dim; i += kWidth) {
+      float* to = v_tile + t / 2 * stride;
+      int i = 0;
+      for (; i + 2 * kWidth <= dim; i += 2 * kWidth) {
+        F32 values[2];
+        LoadTokenPairs(tile.v[t] + i, second != nullptr ? second + i : nullptr, values);
+        Store(to + i, values[0]);
+        Store(to + i + kWidth, values[1]);
+      }
+      for (; i < dim; i += kWidth) {
         const int n = dim - i < kWidth ? dim - i : kWidth;
-        Store(v_tile + t / 2 * stride + i,
-              second != nullptr ? Interleave(tile.v[t] + i, second + i, n)
-                                : F32{_mm512_castsi512_ps(_mm512_cvtepu16_epi32(
-                                      _mm256_maskz_loadu_epi16(FirstLanes(n), tile.v[t] + i)))});
+        Store(to + i, second != nullptr
+                          ? Interleave(tile.v[t] + i, second + i, n)
+                          : F32{_mm512_castsi512_ps(_mm512_cvtepu16_epi32(
+                                _mm256_maskz_loadu_epi16(FirstLanes(n), tile.v[t] + i)))});
       }
     }
     return Multiply<PairMath>(

@@ -57,12 +57,8 @@ inline void Store(T* p, F32 v, int n) {
   }
 }
 
-/// 2^x, relative error below 2e-7; 0 for -inf and below -126 (results never are subnormal),
-/// infinity from 128 on, NaN for NaN.
-inline F32 Exp2(F32 x) {
-  const F32 clamped = Max(Min(x, F32::Set(128.0f)), F32::Set(-127.0f));
-  const F32 whole = Round(clamped);
-  const F32 t = clamped - whole;  // -0.5 … 0.5
+/// 2^t for |t| <= 1/2, relative error below 2e-7.
+inline F32 Exp2OfFraction(F32 t) {
   // Coefficients: minimax fit of 2^t on [-0.5, 0.5] (2e-9; 8e-8 in float).
   F32 p = F32::Set(1.535331248e-4f);
   p = Fma(p, t, F32::Set(1.339886105e-3f));
@@ -70,8 +66,15 @@ inline F32 Exp2(F32 x) {
   p = Fma(p, t, F32::Set(5.550332367e-2f));
   p = Fma(p, t, F32::Set(2.402264774e-1f));
   p = Fma(p, t, F32::Set(6.931471825e-1f));
-  p = Fma(p, t, F32::Set(1.0f));
-  const F32 result = ScaleByPowerOfTwo(p, whole);
+  return Fma(p, t, F32::Set(1.0f));
+}
+
+/// 2^x, relative error below 2e-7; 0 for -inf and below -126 (results never are subnormal),
+/// infinity from 128 on, NaN for NaN.
+inline F32 Exp2(F32 x) {
+  const F32 clamped = Max(Min(x, F32::Set(128.0f)), F32::Set(-127.0f));
+  const F32 whole = Round(clamped);
+  const F32 result = ScaleByPowerOfTwo(Exp2OfFraction(clamped - whole), whole);
   return SelectNan(x, SelectLess(x, F32::Set(-126.0f), F32::Set(0.0f), result));
 }
 

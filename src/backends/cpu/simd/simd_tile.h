@@ -24,26 +24,27 @@ inline constexpr int kBlockVectors = 2;
 
 inline float FirstLane(F32 a) { return _mm512_cvtss_f32(a.v); }
 
-/// Lane i: the sum of a[i].
-inline F32 SumEach(const F32 (&a)[F32::kWidth]) {
-  __m512 t[8];
+/// Lane i: the lanes of a[i] joined by `op`.
+template <class Op>
+inline F32 JoinEach(const F32 (&a)[F32::kWidth], Op op) {
+  F32 t[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
-    t[i] = _mm512_add_ps(_mm512_unpacklo_ps(a[2 * i].v, a[2 * i + 1].v),
-                         _mm512_unpackhi_ps(a[2 * i].v, a[2 * i + 1].v));
+    t[i] = op(F32{_mm512_unpacklo_ps(a[2 * i].v, a[2 * i + 1].v)},
+              F32{_mm512_unpackhi_ps(a[2 * i].v, a[2 * i + 1].v)});
   }
-  __m512 u[4];
+  F32 u[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    const __m512d x = _mm512_castps_pd(t[2 * i]);
-    const __m512d y = _mm512_castps_pd(t[2 * i + 1]);
-    u[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
-                         _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+    const __m512d x = _mm512_castps_pd(t[2 * i].v);
+    const __m512d y = _mm512_castps_pd(t[2 * i + 1].v);
+    u[i] = op(F32{_mm512_castpd_ps(_mm512_unpacklo_pd(x, y))},
+              F32{_mm512_castpd_ps(_mm512_unpackhi_pd(x, y))});
   }
-  const auto halves = [](__m512 x, __m512 y) {
-    return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x88), _mm512_shuffle_f32x4(x, y, 0xdd));
+  const auto halves = [&](F32 x, F32 y) {
+    return op(F32{_mm512_shuffle_f32x4(x.v, y.v, 0x88)}, F32{_mm512_shuffle_f32x4(x.v, y.v, 0xdd)});
   };
-  return {halves(halves(u[0], u[1]), halves(u[2], u[3]))};
+  return halves(halves(u[0], u[1]), halves(u[2], u[3]));
 }
 
 /// Transposes kWidth x kWidth words.
@@ -81,15 +82,21 @@ inline void Transpose(F32 (&r)[F32::kWidth]) {
 
 inline float FirstLane(F32 a) { return _mm256_cvtss_f32(a.v); }
 
-/// Lane i: the sum of a[i].
-inline F32 SumEach(const F32 (&a)[F32::kWidth]) {
-  const auto four = [](const F32* x) {
-    return _mm256_hadd_ps(_mm256_hadd_ps(x[0].v, x[1].v), _mm256_hadd_ps(x[2].v, x[3].v));
+/// Lane i: the lanes of a[i] joined by `op`.
+template <class Op>
+inline F32 JoinEach(const F32 (&a)[F32::kWidth], Op op) {
+  const auto four = [&](const F32* x) {
+    const F32 low =
+        op(F32{_mm256_unpacklo_ps(x[0].v, x[1].v)}, F32{_mm256_unpackhi_ps(x[0].v, x[1].v)});
+    const F32 high =
+        op(F32{_mm256_unpacklo_ps(x[2].v, x[3].v)}, F32{_mm256_unpackhi_ps(x[2].v, x[3].v)});
+    return op(F32{_mm256_shuffle_ps(low.v, high.v, 0x44)},
+              F32{_mm256_shuffle_ps(low.v, high.v, 0xee)});
   };
-  const __m256 low = four(a);
-  const __m256 high = four(a + 4);
-  return {_mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20),
-                        _mm256_permute2f128_ps(low, high, 0x31))};
+  const F32 low = four(a);
+  const F32 high = four(a + 4);
+  return op(F32{_mm256_permute2f128_ps(low.v, high.v, 0x20)},
+            F32{_mm256_permute2f128_ps(low.v, high.v, 0x31)});
 }
 
 /// Transposes kWidth x kWidth words.
@@ -117,9 +124,18 @@ inline void Transpose(F32 (&r)[F32::kWidth]) {
 
 inline float FirstLane(F32 a) { return a.v[0]; }
 
-/// Lane i: the sum of a[i].
-inline F32 SumEach(const F32 (&a)[F32::kWidth]) {
-  return Map([&](int i) { return Sum(a[i]); });
+/// Lane i: the lanes of a[i] joined by `op`.
+template <class Op>
+inline F32 JoinEach(const F32 (&a)[F32::kWidth], Op op) {
+  F32 joined;
+  for (int i = 0; i < F32::kWidth; ++i) {
+    F32 x = a[i];
+    for (int n = F32::kWidth / 2; n > 0; n /= 2) {
+      x = op(x, Map([&](int lane) { return x.v[lane + n < F32::kWidth ? lane + n : lane]; }));
+    }
+    joined.v[i] = x.v[0];
+  }
+  return joined;
 }
 
 /// Transposes kWidth x kWidth words.
@@ -134,6 +150,14 @@ inline void Transpose(F32 (&r)[F32::kWidth]) {
 }
 
 #endif
+
+/// Lane i: the sum, or the largest, of a[i].
+inline F32 SumEach(const F32 (&a)[F32::kWidth]) {
+  return JoinEach(a, [](F32 x, F32 y) { return x + y; });
+}
+inline F32 MaxEach(const F32 (&a)[F32::kWidth]) {
+  return JoinEach(a, [](F32 x, F32 y) { return Max(x, y); });
+}
 
 /// Products of floats: a word is one float.
 struct FloatMath {
