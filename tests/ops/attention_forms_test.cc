@@ -257,7 +257,8 @@ TEST(AttentionForms, EachGroupReadsItsKvHead) {
         }
         RunBy(form, c, in);
         for (int64_t h = 0; h < c.problem.num_qo_heads; ++h) {
-          const auto value = static_cast<double>(h / ratio + 1);
+          const int64_t kv_head = h / ratio;
+          const auto value = static_cast<double>(kv_head + 1);
           ASSERT_NEAR(in.out.At({0, h, 3}), value, value / 1024) << h;
         }
       }
