@@ -150,8 +150,10 @@ int ReplayCalls(const ReplayCallsOptions& options) {
     return 0;
   }
   ReplayObjects objects;
+  const std::vector<std::filesystem::path> folders = CallFolders(options.folder);
   std::vector<Outcome> outcomes;
-  for (const auto& folder : CallFolders(options.folder)) {
+  outcomes.reserve(folders.size());
+  for (const auto& folder : folders) {
     outcomes.push_back(ReplayOne(folder, objects));
   }
   std::array<int64_t, std::size(kResultNames)> counts{};

@@ -100,6 +100,7 @@ TEST_P(ChainSpeculativeTest, EveryCandidateMatchesTheOracle) {
   const ChainSpeculativeCase& c = GetParam();
   const Inputs in(c);
   std::vector<Expected> expected;
+  expected.reserve(static_cast<size_t>(c.num_rows));
   for (int64_t row = 0; row < c.num_rows; ++row) expected.push_back(Oracle(in, c, row, 11));
   for (const std::string& candidate :
        AcceptingCandidates<ChainSpeculativeOp>({DType::kF32, c.vocab_size})) {

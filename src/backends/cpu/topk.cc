@@ -108,6 +108,7 @@ void SelectWithNan(const VocabularyRow& row, const Range& range, const TopKParam
   chosen.indices.resize(static_cast<size_t>(range.count));
   std::sort(chosen.indices.begin(), chosen.indices.end());
   chosen.values.clear();
+  chosen.values.reserve(chosen.indices.size());
   for (int32_t i : chosen.indices) {
     const float value = ValueAt(row, i);
     chosen.values.push_back(std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value);
