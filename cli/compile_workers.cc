@@ -3,13 +3,14 @@
 #include "compile_workers.h"
 
 #include <poll.h>
-#include <signal.h>
+
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <fstream>

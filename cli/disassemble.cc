@@ -2,11 +2,11 @@
 // Finds and runs nvdisasm.
 #include "disassemble.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 
 #include "flashinfer/error.h"
 #include "process.h"

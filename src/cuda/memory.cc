@@ -2,6 +2,8 @@
 // Device memory through the driver.
 #include "cuda/memory.h"
 
+#include <bit>
+
 #include "cuda/device.h"
 
 namespace flashinfer::cuda {
@@ -18,7 +20,7 @@ void* Allocate(void*, size_t bytes, Device device) {
   const Result result = GetDriver().cuMemAlloc_v2(&block, bytes);
   if (result == kOutOfMemory) return nullptr;
   Check(result, "cuMemAlloc_v2");
-  return reinterpret_cast<void*>(block);
+  return std::bit_cast<void*>(block);
 }
 
 void Deallocate(void*, void* block, size_t, Device device) {

@@ -47,6 +47,7 @@ class Program {
 
   int Compile(const std::vector<std::string>& options) {
     std::vector<const char*> pointers;
+    pointers.reserve(options.size());
     for (const std::string& option : options) pointers.push_back(option.c_str());
     return library_.nvrtcCompileProgram(program_, static_cast<int>(pointers.size()),
                                         pointers.data());
