@@ -83,7 +83,7 @@ std::string WritePack(std::string_view folder, std::span<const CompiledKernel> k
   }
   const std::string at(folder);
   if (!jit::MakeFolders(at)) ThrowIo(at, "cannot be made", errno);
-  const std::string path = fmt::format("{}/{}", folder, jit::PackFileName(target));
+  std::string path = fmt::format("{}/{}", folder, jit::PackFileName(target));
   jit::WritePack(path, target, std::move(packed));
   return path;
 }
@@ -94,8 +94,7 @@ std::string InstallPack(std::string_view path) {
   const std::optional<std::string> bytes = jit::ReadFile(from);
   if (!bytes) ThrowIo(from, "cannot be read", errno);
   const std::string folder = jit::PackFolder();
-  const std::string to =
-      fmt::format("{}/{}", folder, std::filesystem::path(path).filename().string());
+  std::string to = fmt::format("{}/{}", folder, std::filesystem::path(path).filename().string());
   if (!jit::MakeFolders(folder) || !jit::WriteFileAside(to, *bytes)) {
     ThrowIo(to, "cannot be written", errno);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every recipe compiles for every architecture, within recorded registers and spills; specs that
 // must not compile fail with the right words.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -82,7 +83,7 @@ Table ReadTable() {
     Budget b;
     words >> arch >> b.num_registers >> b.spill_store_bytes >> b.spill_load_bytes;
     std::getline(words >> std::ws, spec);
-    table.budgets[arch + " " + spec] = b;
+    table.budgets[fmt::format("{} {}", arch, spec)] = b;
   }
   return table;
 }
@@ -133,7 +134,7 @@ TEST_P(KernelCompileTest, RecipesCompileWithinTheirBudgets) {
     ASSERT_NO_THROW(kernel = CompileKernel(spec, arch));
     EXPECT_FALSE(kernel.cubin.empty());
     EXPECT_EQ(kernel.log, "");
-    const std::string key = arch + " " + kernel.spec;
+    const std::string key = fmt::format("{} {}", arch, kernel.spec);
     if (is_recording) {
       table.compiler = kernel.compiler;
       table.budgets[key] = {kernel.num_registers, kernel.spill_store_bytes,
