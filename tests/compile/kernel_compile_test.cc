@@ -129,7 +129,7 @@ TEST_P(KernelCompileTest, RecipesCompileWithinTheirBudgets) {
   for (const std::string& spec : Specs()) {
     if (!TakesArch(spec, arch)) continue;
     if (!takes_all && !families.insert(FamilyOf(spec)).second) continue;
-    SCOPED_TRACE("sm_" + arch + " " + spec);
+    SCOPED_TRACE(fmt::format("sm_{} {}", arch, spec));
     CompiledKernel kernel;
     ASSERT_NO_THROW(kernel = CompileKernel(spec, arch));
     EXPECT_FALSE(kernel.cubin.empty());
