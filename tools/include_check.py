@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = {
     "include": [],
     "src/core": ["include"],
-    "src/plan": ["include", "src/core"],
+    "src/plan": ["include", "src/core", "src/kernels"],
     "src/dispatch": ["include", "src/core"],
     "src/kernels": ["include", "src/core"],
     "src/cuda": ["include", "src/core"],
@@ -29,11 +29,11 @@ ALLOWED = {
     "examples/engine": ["include"],
     "cli": ["include", "src/core", "examples/engine", "tests/support"],
     "fuzz": ["include", "src/core", "examples/engine"],
-    "benchmarks": ["include", "src/core", "src/plan", "src/dispatch", "src/backends", "src/ops",
+    "benchmarks": ["include", "src/core", "src/plan", "src/dispatch", "src/cuda", "src/backends", "src/ops",
                    "examples/engine", "tests/support"],
     "tests": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch",
               "src/kernels", "src/backends", "src/ops", "examples/engine", "cli", "tests/support"],
-    "tests/support": ["include", "src/core", "src/plan", "src/dispatch", "src/backends", "src/ops"],
+    "tests/support": ["include", "src/core", "src/cuda", "src/plan", "src/dispatch", "src/backends", "src/ops"],
     "tests/install": ["include"],
 }
 # Where an include in quotes or angle brackets may be found, after the including file's folder.

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What specs and kernels need of the standard library, for compilers with and without it.
+// Integer types for headers that host and device share: NVRTC has no <cstdint>.
 #pragma once
 
 #if defined(__CUDACC_RTC__)
 using int8_t = signed char;
-using int16_t = short;
-using int32_t = int;
-using int64_t = long long;
 using uint8_t = unsigned char;
+using int16_t = short;
 using uint16_t = unsigned short;
+using int32_t = int;
 using uint32_t = unsigned int;
-using uint64_t = unsigned long long;
-using uintptr_t = unsigned long long;
+using int64_t = long;
+using uint64_t = unsigned long;
+using uintptr_t = unsigned long;
 #else
 #include <cstdint>
 #endif
-
-#include "core/field_list.h"
-#include "flashinfer/dtype.h"

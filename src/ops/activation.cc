@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -48,8 +49,12 @@ void Activate(ActivationKind kind, const TensorView& x, const TensorView& out,
   Check(x, out, options);
   const int64_t size = x.shape(1) / 2;
   const bool is_fp8 = out.dtype() != x.dtype();
-  const auto& run = Choose<ActivationOp>(
-      {.kind = kind, .dtype = x.dtype(), .dtype_out = out.dtype(), .size = size}, options.backend);
+  const auto& run = Choose<ActivationOp>({.kind = kind,
+                                          .dtype = x.dtype(),
+                                          .dtype_out = out.dtype(),
+                                          .size = size,
+                                          .arch = cuda::ArchOf(x.device())},
+                                         options.backend);
   run({.x = x.data(),
        .out = out.data(),
        .num_tokens = x.shape(0),
@@ -61,7 +66,7 @@ void Activate(ActivationKind kind, const TensorView& x, const TensorView& out,
        .kind = kind,
        .dtype = x.dtype(),
        .dtype_out = out.dtype(),
-       .stream = stream});
+       .stream = cuda::StreamOn(x.device(), stream)});
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn(function, {{"out", out}});
 }

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The candidates of batch decode, in order.
 #include "backends/cpu/attention.h"
+#include "backends/cuda/decode_simt.h"
+#include "cuda/device.h"
 #include "ops/batch_decode.h"
 
 namespace flashinfer {
 
 std::span<const Candidate<AttentionProblem, AttentionEntry>> BatchDecodeOp::Candidates() {
-  static constexpr auto kCandidates = cpu::CpuCandidates<AttentionProblem, AttentionEntry>(
+  static constexpr auto kCandidates = cpu::AppendCpuCandidates<AttentionProblem, AttentionEntry>(
+      {{"cuda.simt",
+        cuda::Available,
+        cuda::AcceptsDecodeSimt,
+        {cuda::MakeDecodeSimt, cuda::DecodeSimtWorkspaceBytes}}},
       cpu::AcceptsAttention, cpu::AttentionEntries<cpu::AttentionKind::kDecode>());
   return kCandidates;
 }

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -20,7 +21,7 @@ StateRows CheckState(std::string_view v_name, const TensorView& v, std::string_v
 
 void MergeState(const TensorView& v_a, const TensorView& s_a, const TensorView& v_b,
                 const TensorView& s_b, const TensorView& v_merged, const TensorView& s_merged,
-                Backend backend, Stream) {
+                Backend backend, Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("merge_state", {{"v_a", v_a},
                             {"s_a", s_a},
@@ -35,21 +36,23 @@ void MergeState(const TensorView& v_a, const TensorView& s_a, const TensorView& 
   const StateRows merged = CheckState("v_merged", v_merged, "s_merged", s_merged, v_a);
   CheckTensor("v_merged", v_merged).NoOverlap();
   CheckTensor("s_merged", s_merged).NoOverlap();
-  const auto& run = Choose<MergeStateOp>({v_a.dtype()}, backend);
+  const auto& run = Choose<MergeStateOp>({v_a.dtype(), cuda::ArchOf(v_a.device())}, backend);
   run({.a = a,
        .b = b,
        .merged = merged,
        .num_tokens = v_a.shape(0),
        .num_heads = v_a.shape(1),
        .head_dim = v_a.shape(2),
-       .dtype = v_a.dtype()});
+       .dtype = v_a.dtype(),
+       .stream = cuda::StreamOn(v_a.device(), stream)});
   if (LogLevel() >= 5) [[unlikely]] {
     LogReturn("merge_state", {{"v_merged", v_merged}, {"s_merged", s_merged}});
   }
 }
 
 void MergeStateInPlace(const TensorView& v, const TensorView& s, const TensorView& v_other,
-                       const TensorView& s_other, const TensorView& mask, Backend backend, Stream) {
+                       const TensorView& s_other, const TensorView& mask, Backend backend,
+                       Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("merge_state_in_place",
             {{"v", v}, {"s", s}, {"v_other", v_other}, {"s_other", s_other}, {"mask", mask}});
@@ -62,7 +65,7 @@ void MergeStateInPlace(const TensorView& v, const TensorView& s, const TensorVie
   if (mask.defined()) {
     CheckTensor("mask", mask).On(v.device()).Is(DType::kBool).Shape({v.shape(0)});
   }
-  const auto& run = Choose<MergeStateOp>({v.dtype()}, backend);
+  const auto& run = Choose<MergeStateOp>({v.dtype(), cuda::ArchOf(v.device())}, backend);
   run({.a = state,
        .b = other,
        .merged = state,
@@ -71,7 +74,8 @@ void MergeStateInPlace(const TensorView& v, const TensorView& s, const TensorVie
        .num_tokens = v.shape(0),
        .num_heads = v.shape(1),
        .head_dim = v.shape(2),
-       .dtype = v.dtype()});
+       .dtype = v.dtype(),
+       .stream = cuda::StreamOn(v.device(), stream)});
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("merge_state_in_place", {{"v", v}, {"s", s}});
 }

@@ -13,11 +13,13 @@ namespace flashinfer {
 
 struct MergeStateProblem {
   DType dtype = DType::kBF16;
+  int32_t arch = 0;  ///< 0: host memory; 90: a CUDA device of compute capability 9.0
 };
 
 template <FieldsOf<MergeStateProblem> Self, class Visit>
 void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(dtype)
+  FLASHINFER_NAMED(arch)
 }
 
 /// A state's values [num_tokens, num_heads, head_dim] and scores [num_tokens, num_heads].
@@ -41,6 +43,7 @@ struct MergeStateParams {
   int64_t num_heads;
   int64_t head_dim;
   DType dtype;
+  Stream stream = {};
 };
 
 struct MergeStateOp {

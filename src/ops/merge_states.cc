@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -29,7 +30,7 @@ StateRows CheckMerged(const TensorView& v_merged, const TensorView& s_merged, co
 
 void RunStates(std::string_view name, const MergeStatesParams& params, const TensorView& v_merged,
                const TensorView& s_merged, Backend backend) {
-  Choose<MergeStatesOp>({params.dtype}, backend)(params);
+  Choose<MergeStatesOp>({params.dtype, cuda::ArchOf(v_merged.device())}, backend)(params);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn(name, {{"v_merged", v_merged}, {"s_merged", s_merged}});
 }
@@ -37,7 +38,7 @@ void RunStates(std::string_view name, const MergeStatesParams& params, const Ten
 }  // namespace
 
 void MergeStates(const TensorView& v, const TensorView& s, const TensorView& v_merged,
-                 const TensorView& s_merged, Backend backend, Stream) {
+                 const TensorView& s_merged, Backend backend, Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("merge_states", {{"v", v}, {"s", s}, {"v_merged", v_merged}, {"s_merged", s_merged}});
   }
@@ -54,13 +55,14 @@ void MergeStates(const TensorView& v, const TensorView& s, const TensorView& v_m
        .num_tokens = v.shape(0),
        .num_heads = v.shape(2),
        .head_dim = v.shape(3),
-       .dtype = v.dtype()},
+       .dtype = v.dtype(),
+       .stream = cuda::StreamOn(v.device(), stream)},
       v_merged, s_merged, backend);
 }
 
 void VariableLengthMergeStates(const TensorView& v, const TensorView& s, const TensorView& indptr,
                                const TensorView& v_merged, const TensorView& s_merged,
-                               Backend backend, Stream) {
+                               Backend backend, Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall(
         "variable_length_merge_states",
@@ -68,11 +70,15 @@ void VariableLengthMergeStates(const TensorView& v, const TensorView& s, const T
   }
   CheckTensor("v", v).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(3).LastDimDense();
   CheckTensor("s", s).On(v.device()).Is(DType::kF32).Shape({v.shape(0), v.shape(1)});
-  CheckIndptr("indptr", indptr);
+  CheckTensor("indptr", indptr).On(v.device()).Is(DType::kI32).Rank(1);
   const int64_t num_tokens = indptr.shape(0) - 1;
-  const int32_t end = indptr.data_as<const int32_t>()[num_tokens * indptr.stride(0)];
-  FLASHINFER_CHECK(end <= v.shape(0), "indptr[{}]: is {}, v has {} states", num_tokens, end,
-                   v.shape(0));
+  if (v.device().type == DeviceType::kCpu) {
+    CheckIndptr("indptr", indptr);
+    const int32_t end = indptr.data_as<const int32_t>()[num_tokens * indptr.stride(0)];
+    FLASHINFER_CHECK(end <= v.shape(0), "indptr[{}]: is {}, v has {} states", num_tokens, end,
+                     v.shape(0));
+  }
+  FLASHINFER_CHECK(num_tokens >= 0, "indptr: is empty, expected num_tokens + 1 values");
   const StateRows merged = CheckMerged(v_merged, s_merged, v, num_tokens);
   RunStates("variable_length_merge_states",
             {.states = {v.data(), s.data_as<float>(), 0, v.stride(1), 0, s.stride(1)},
@@ -84,7 +90,8 @@ void VariableLengthMergeStates(const TensorView& v, const TensorView& s, const T
              .num_tokens = num_tokens,
              .num_heads = v.shape(1),
              .head_dim = v.shape(2),
-             .dtype = v.dtype()},
+             .dtype = v.dtype(),
+             .stream = cuda::StreamOn(v.device(), stream)},
             v_merged, s_merged, backend);
 }
 

@@ -14,11 +14,13 @@ namespace flashinfer {
 
 struct MergeStatesProblem {
   DType dtype = DType::kBF16;
+  int32_t arch = 0;  ///< 0: host memory; 90: a CUDA device of compute capability 9.0
 };
 
 template <FieldsOf<MergeStatesProblem> Self, class Visit>
 void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(dtype)
+  FLASHINFER_NAMED(arch)
 }
 
 struct MergeStatesParams {
@@ -35,6 +37,7 @@ struct MergeStatesParams {
   int64_t num_heads;
   int64_t head_dim;
   DType dtype;
+  Stream stream = {};
 };
 
 struct MergeStatesOp {

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -105,7 +106,8 @@ void Norm(const Arguments& a, const NormOptions& options, Stream stream) {
                                     .dtype = x.dtype(),
                                     .dtype_weight = a.weight.dtype(),
                                     .dtype_out = a.out.dtype(),
-                                    .hidden_size = hidden_size},
+                                    .hidden_size = hidden_size,
+                                    .arch = cuda::ArchOf(x.device())},
                                    options.backend);
   run({.x = RowsOf(x),
        .residual = RowsOf(a.residual),
@@ -122,7 +124,7 @@ void Norm(const Arguments& a, const NormOptions& options, Stream stream) {
        .dtype = x.dtype(),
        .dtype_weight = a.weight.dtype(),
        .dtype_out = a.out.dtype(),
-       .stream = stream});
+       .stream = cuda::StreamOn(x.device(), stream)});
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn(a.function, {{"residual", a.residual}, {"out", a.out}});
 }

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 #include "ops/attention.h"
 
@@ -41,16 +42,17 @@ struct PageCopyCall {
 };
 
 void CheckTokens(const PageCopyCall& c) {
-  CheckTensor(c.names.k, c.k).On({}).LastDimDense();
+  const Device device = c.k.device();
+  CheckTensor(c.names.k, c.k).LastDimDense();
   CheckTensor(c.names.v, c.v)
-      .On({})
+      .On(device)
       .Is(c.k.dtype())
       .Shape({c.k.shape(0), c.k.shape(1), -1})
       .LastDimDense();
   for (const auto& [name, tensor] :
        {std::pair<std::string_view, const TensorView&>{"batch_indices", c.tokens.batch_indices},
         std::pair<std::string_view, const TensorView&>{"positions", c.tokens.positions}}) {
-    CheckTensor(name, tensor).On({}).Is(DType::kI32).Shape({c.k.shape(0)}).Contiguous();
+    CheckTensor(name, tensor).On(device).Is(DType::kI32).Shape({c.k.shape(0)}).Contiguous();
   }
 }
 
@@ -59,9 +61,9 @@ void CheckCache(const PageCopyCall& c) {
   const DType dtype = c.cache.k.dtype();
   FLASHINFER_CHECK(page_size > 0, "{}: page_size is 0, expected 1 or more", c.names.k_cache);
   CheckCacheTensor(c.names.k_cache, c.cache.k, c.cache.layout, dtype, page_size, c.k.shape(1),
-                   c.k.shape(2));
+                   c.k.shape(2), c.k.device());
   CheckCacheTensor(c.names.v_cache, c.cache.v, c.cache.layout, dtype, page_size, c.v.shape(1),
-                   c.v.shape(2));
+                   c.v.shape(2), c.k.device());
   const bool is_scaled = SizeBytes(dtype) == 1 && dtype != c.k.dtype();
   for (const auto& [name, scale] : {std::pair{"k_scale", c.tokens.options.k_scale},
                                     std::pair{"v_scale", c.tokens.options.v_scale}}) {
@@ -100,21 +102,27 @@ PageCopyRows RowsOf(const TensorView& rows, const TensorView& cache, KvLayout la
 }
 
 template <class Op>
-void RunPageCopy(const PageCopyCall& c) {
+void RunPageCopy(const PageCopyCall& c, Stream stream) {
   CheckTokens(c);
   CheckCache(c);
   if constexpr (std::is_same_v<Op, PageGatherOp>) {
     CheckTensor(c.names.k, c.k).NoOverlap();
     CheckTensor(c.names.v, c.v).NoOverlap();
   }
-  // Kept by the thread, so that repeated calls allocate nothing.
-  thread_local AttentionTables lengths;
-  ReadPageTable(c.tokens.pages, static_cast<int32_t>(c.page_size()), lengths);
-  CheckTensor("indptr", c.tokens.pages.indptr).Contiguous();
-  CheckTensor("indices", c.tokens.pages.indices).Contiguous();
-  CheckSlots(c, lengths);
+  if (c.k.device().type == DeviceType::kCpu) {
+    // Kept by the thread, so that repeated calls allocate nothing.
+    thread_local AttentionTables lengths;
+    ReadPageTable(c.tokens.pages, static_cast<int32_t>(c.page_size()), lengths);
+    CheckSlots(c, lengths);
+  }
+  for (const auto& [name, tensor] :
+       {std::pair<std::string_view, const TensorView&>{"indptr", c.tokens.pages.indptr},
+        std::pair<std::string_view, const TensorView&>{"indices", c.tokens.pages.indices}}) {
+    CheckTensor(name, tensor).On(c.k.device()).Is(DType::kI32).Rank(1).Contiguous();
+  }
   const PagedKvCache& cache = c.cache;
-  const auto& run = Choose<Op>({c.k.dtype(), cache.k.dtype()}, c.tokens.options.backend);
+  const auto& run = Choose<Op>({c.k.dtype(), cache.k.dtype(), cuda::ArchOf(c.k.device())},
+                               c.tokens.options.backend);
   run({.parts = {RowsOf(c.k, cache.k, cache.layout, c.tokens.options.k_scale),
                  RowsOf(c.v, cache.v, cache.layout, c.tokens.options.v_scale)},
        .batch_indices = c.tokens.batch_indices.data_as<const int32_t>(),
@@ -125,7 +133,8 @@ void RunPageCopy(const PageCopyCall& c) {
        .num_heads = c.k.shape(1),
        .page_size = c.page_size(),
        .dtype = c.k.dtype(),
-       .dtype_kv = cache.k.dtype()});
+       .dtype_kv = cache.k.dtype(),
+       .stream = cuda::StreamOn(c.k.device(), stream)});
 }
 
 /// With one head put before the last dimension.
@@ -181,13 +190,13 @@ void LogPageCopy(std::string_view op, const PageCopyNames& names, const PageCopy
 
 void AppendPagedKvCache(const TensorView& k, const TensorView& v, const TensorView& batch_indices,
                         const TensorView& positions, const PagedKvCache& cache,
-                        const PageTable& pages, const PageCopyOptions& options, Stream) {
+                        const PageTable& pages, const PageCopyOptions& options, Stream stream) {
   const PageCopyTokens tokens{batch_indices, positions, pages, options};
   if (LogLevel() > 0) [[unlikely]] {
     LogPageCopy("append_paged_kv_cache", kKvNames, tokens, {&k, &v, &cache.k, &cache.v},
                 Name(cache.layout));
   }
-  RunPageCopy<PageAppendOp>(KvCall(tokens, k, v, cache));
+  RunPageCopy<PageAppendOp>(KvCall(tokens, k, v, cache), stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("append_paged_kv_cache", {{"cache.k", cache.k}, {"cache.v", cache.v}});
 }
@@ -195,13 +204,13 @@ void AppendPagedKvCache(const TensorView& k, const TensorView& v, const TensorVi
 void GatherPagedKvCache(const PagedKvCache& cache, const PageTable& pages,
                         const TensorView& batch_indices, const TensorView& positions,
                         const TensorView& k, const TensorView& v, const PageCopyOptions& options,
-                        Stream) {
+                        Stream stream) {
   const PageCopyTokens tokens{batch_indices, positions, pages, options};
   if (LogLevel() > 0) [[unlikely]] {
     LogPageCopy("gather_paged_kv_cache", kKvNames, tokens, {&k, &v, &cache.k, &cache.v},
                 Name(cache.layout));
   }
-  RunPageCopy<PageGatherOp>(KvCall(tokens, k, v, cache));
+  RunPageCopy<PageGatherOp>(KvCall(tokens, k, v, cache), stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("gather_paged_kv_cache", {{"k", k}, {"v", v}});
 }
@@ -209,13 +218,13 @@ void GatherPagedKvCache(const PagedKvCache& cache, const PageTable& pages,
 void AppendPagedMlaKvCache(const TensorView& ckv, const TensorView& kpe,
                            const TensorView& batch_indices, const TensorView& positions,
                            const TensorView& ckv_cache, const TensorView& kpe_cache,
-                           const PageTable& pages, const PageCopyOptions& options, Stream) {
+                           const PageTable& pages, const PageCopyOptions& options, Stream stream) {
   const PageCopyTokens tokens{batch_indices, positions, pages, options};
   if (LogLevel() > 0) [[unlikely]] {
     LogPageCopy("append_paged_mla_kv_cache", kMlaNames, tokens,
                 {&ckv, &kpe, &ckv_cache, &kpe_cache});
   }
-  RunPageCopy<PageAppendOp>(MlaCall(tokens, ckv, kpe, ckv_cache, kpe_cache));
+  RunPageCopy<PageAppendOp>(MlaCall(tokens, ckv, kpe, ckv_cache, kpe_cache), stream);
   if (LogLevel() >= 5) [[unlikely]] {
     LogReturn("append_paged_mla_kv_cache", {{"ckv_cache", ckv_cache}, {"kpe_cache", kpe_cache}});
   }
@@ -224,13 +233,13 @@ void AppendPagedMlaKvCache(const TensorView& ckv, const TensorView& kpe,
 void GatherPagedMlaKvCache(const TensorView& ckv_cache, const TensorView& kpe_cache,
                            const PageTable& pages, const TensorView& batch_indices,
                            const TensorView& positions, const TensorView& ckv,
-                           const TensorView& kpe, const PageCopyOptions& options, Stream) {
+                           const TensorView& kpe, const PageCopyOptions& options, Stream stream) {
   const PageCopyTokens tokens{batch_indices, positions, pages, options};
   if (LogLevel() > 0) [[unlikely]] {
     LogPageCopy("gather_paged_mla_kv_cache", kMlaNames, tokens,
                 {&ckv, &kpe, &ckv_cache, &kpe_cache});
   }
-  RunPageCopy<PageGatherOp>(MlaCall(tokens, ckv, kpe, ckv_cache, kpe_cache));
+  RunPageCopy<PageGatherOp>(MlaCall(tokens, ckv, kpe, ckv_cache, kpe_cache), stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("gather_paged_mla_kv_cache", {{"ckv", ckv}, {"kpe", kpe}});
 }

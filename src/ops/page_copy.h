@@ -14,12 +14,14 @@ namespace flashinfer {
 struct PageCopyProblem {
   DType dtype = DType::kBF16;     ///< of the rows
   DType dtype_kv = DType::kBF16;  ///< of the cache
+  int32_t arch = 0;               ///< 0: host memory; 90: a CUDA device of compute capability 9.0
 };
 
 template <FieldsOf<PageCopyProblem> Self, class Visit>
 void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(dtype)
   FLASHINFER_NAMED(dtype_kv)
+  FLASHINFER_NAMED(arch)
 }
 
 /// Keys or values: rows and the cache that they go to or come from; strides count elements.
@@ -46,6 +48,7 @@ struct PageCopyParams {
   int64_t page_size;
   DType dtype;
   DType dtype_kv;
+  Stream stream = {};
 };
 
 struct PageAppendOp {

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -190,7 +191,8 @@ void Run(const Arguments& a, const RopeOptions& options, Stream stream) {
   const auto& run = Choose<RopeOp>({.dtype = p.q_rope.dtype(),
                                     .dtype_out = p.q_rope_out.dtype(),
                                     .interleaved = interleaved,
-                                    .rotary_dim = rotary_dim},
+                                    .rotary_dim = rotary_dim,
+                                    .arch = cuda::ArchOf(p.q_rope.device())},
                                    options.backend);
   run({.q = HeadsOf(p.q_rope, p.q_rope_out, options.quant_scale_q),
        .k = HeadsOf(p.k_rope, p.k_rope_out, options.quant_scale_kv),
@@ -205,7 +207,7 @@ void Run(const Arguments& a, const RopeOptions& options, Stream stream) {
        .dtype = p.q_rope.dtype(),
        .dtype_out = p.q_rope_out.dtype(),
        .interleaved = interleaved,
-       .stream = stream});
+       .stream = cuda::StreamOn(p.q_rope.device(), stream)});
   if (LogLevel() >= 5) [[unlikely]] {
     LogReturn(a.function, {{"q_out", p.q_rope_out},
                            {"k_out", p.k_rope_out},

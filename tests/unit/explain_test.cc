@@ -16,10 +16,12 @@ using ::testing::ThrowsMessage;
 TEST(Explain, ListsEveryCandidateWithItsReason) {
   const Explanation explanation = Explain("norm dtype=i32 hidden_size=64");
   EXPECT_THAT(explanation.problem, HasSubstr("dtype=i32"));
-  ASSERT_EQ(explanation.verdicts.size(), 4u);
+  ASSERT_EQ(explanation.verdicts.size(), 5u);
   EXPECT_EQ(explanation.chosen(), nullptr);
   for (const Verdict& verdict : explanation.verdicts) {
-    EXPECT_EQ(verdict.reason, "dtype must be f32, f16 or bf16") << verdict.candidate;
+    EXPECT_EQ(verdict.reason, verdict.candidate == "cuda.simt" ? "tensors are in host memory"
+                                                               : "dtype must be f32, f16 or bf16")
+        << verdict.candidate;
   }
   EXPECT_THAT(Text(explanation), HasSubstr("cpu.scalar       dtype must be f32, f16 or bf16"));
 }

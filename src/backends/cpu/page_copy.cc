@@ -5,6 +5,7 @@
 namespace flashinfer::cpu {
 
 bool AcceptsPageCopy(const PageCopyProblem& problem, std::string* why) {
+  if (problem.arch != 0) return Refuse(why, "tensors are on a CUDA device");
   if (problem.dtype == problem.dtype_kv) return true;
   const auto is_float = [](DType t) {
     return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16;

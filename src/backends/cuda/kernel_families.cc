@@ -6,7 +6,12 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "kernels/activation/activation_spec.h"
+#include "kernels/attention/decode_spec.h"
+#include "kernels/attention/merge_states_spec.h"
 #include "kernels/norm/norm_spec.h"
+#include "kernels/page/page_copy_spec.h"
+#include "kernels/rope/rope_spec.h"
 
 namespace flashinfer::cuda {
 namespace {
@@ -29,7 +34,9 @@ KernelFamily Family() {
 
 std::span<const KernelFamily> KernelFamilies() {
   static const auto& families = *new std::array{
-      Family<kernels::NormSpec>(),
+      Family<kernels::ActivationSpec>(),  Family<kernels::DecodeSpec>(),
+      Family<kernels::MergeStatesSpec>(), Family<kernels::NormSpec>(),
+      Family<kernels::PageCopySpec>(),    Family<kernels::RopeSpec>(),
   };
   return families;
 }

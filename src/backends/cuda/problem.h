@@ -19,6 +19,9 @@ inline bool IsOnArch(int32_t arch, int32_t min_arch, std::string* why) {
          Refuse(why, "needs SM" + std::to_string(min_arch) + ", this is SM" + std::to_string(arch));
 }
 
+inline bool IsFloat(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
+inline bool IsFp8(DType t) { return t == DType::kE4M3 || t == DType::kE5M2; }
+
 /// Elements that may be loaded together, at most `limit`: a power of two that divides the pointers
 /// and strides which are added to it.
 class VectorSize {

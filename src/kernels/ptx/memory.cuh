@@ -35,6 +35,24 @@ __device__ __forceinline__ Words<kBytes> ld(const void* from) {
   return v;
 }
 
+/// ld() of what nobody reads again soon: it leaves the L2 cache first (SM80).
+template <int kBytes>
+__device__ __forceinline__ Words<kBytes> ld_evict_first(const void* from) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (kBytes == 16) {
+    Words<kBytes> v;
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+                 : "l"(from), "l"(policy)
+                 : "memory");
+    return v;
+  }
+#endif
+  return ld<kBytes>(from);
+}
+
 /// One store; `to` is aligned to kBytes.
 template <int kBytes>
 __device__ __forceinline__ void st(void* to, const Words<kBytes>& v) {

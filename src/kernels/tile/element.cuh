@@ -84,6 +84,15 @@ struct Elements {
     }
   }
 
+  /// Load() of what nobody reads again soon.
+  __device__ __forceinline__ void LoadOnce(const void* from) {
+#pragma unroll
+    for (int i = 0; i < kNumAccesses; ++i) {
+      access[i] = ptx::ld_evict_first<kAccessBytes>(static_cast<const char*>(from) +
+                                                    int64_t{i} * kAccessBytes);
+    }
+  }
+
   __device__ __forceinline__ void Store(void* to) const {
 #pragma unroll
     for (int i = 0; i < kNumAccesses; ++i) {

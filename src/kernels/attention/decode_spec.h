@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paged decode on CUDA cores: what changes the kernel's code, what changes per call, and the list
+// of work that a plan writes.
+#pragma once
+
+#include "core/field_list.h"
+#include "flashinfer/dtype.h"
+#include "kernels/portable.h"
+#include "kernels/tile/divisor.h"
+
+namespace flashinfer::kernels {
+
+/// Keys kv_begin to kv_end of a request, for every KV head alike.
+struct alignas(16) DecodePiece {
+  int32_t request;
+  int32_t page_begin;  ///< of the request, into the page indices
+  int32_t kv_begin;
+  int32_t kv_end;
+  int32_t partial;        ///< where its partial result goes; -1: it writes the output itself
+  int32_t first_partial;  ///< of the request
+  int32_t num_partials;   ///< of the request
+  int32_t merge;          ///< the request's place among those that are merged
+};
+
+/// Elements between pages, tokens and heads of one cache tensor.
+struct DecodeCacheStrides {
+  int64_t page;
+  int64_t token;
+  int64_t head;
+};
+
+/// A number for each head; null data: none.
+struct DecodeHeadValues {
+  const float* data;
+  int64_t stride;
+};
+
+/// Block (slot, tile) works on pieces slot_begin[slot] to slot_begin[slot + 1]; tile / row_tiles is
+/// the KV head. Strides count elements.
+struct DecodeParams {
+  const void* q;  // [num_requests, num_qo_heads, head_dim_qk]
+  const void* k;
+  const void* v;
+  void* out;             // [num_requests, num_qo_heads, head_dim_vo]
+  float* lse;            // [num_requests, num_qo_heads], base 2; null: not wanted
+  const int32_t* pages;  ///< null: one page of all tokens, in which requests begin at page_begin
+  const DecodePiece* pieces;
+  const int32_t* slot_begin;  // [num_slots + 1]
+  float* partial_o;           // [num_partials, num_tiles, rows_tile, head_dim_vo]
+  float* partial_ml;          // [num_partials, num_tiles, rows_tile, 2]: maximum and sum
+  uint32_t* counters;         // [num_merges, num_tiles], 0 between launches
+  DecodeHeadValues sinks;     // [num_qo_heads]: natural logits that add to the sum
+  DecodeHeadValues q_scales;  // [num_qo_heads]
+  DecodeHeadValues k_scales;  // [num_kv_heads]
+  DecodeHeadValues v_scales;  // [num_kv_heads]
+  int64_t q_stride_request;
+  int64_t q_stride_head;
+  int64_t out_stride_request;
+  int64_t out_stride_head;
+  int64_t lse_stride_request;
+  int64_t lse_stride_head;
+  int64_t pages_stride;
+  DecodeCacheStrides k_strides;
+  DecodeCacheStrides v_strides;
+  Divisor page_size;
+  int32_t head_dim_qk;
+  int32_t head_dim_vo;
+  int32_t group_size;
+  int32_t row_tiles;  ///< of a KV head: ceil(group_size / rows_tile)
+  float sm_scale;     ///< times scales of queries and keys
+  float v_scale;      ///< beside v_scales
+  float soft_cap;
+};
+
+/// Every field changes the machine code.
+struct DecodeSpec {
+  using Params = DecodeParams;
+  static constexpr const char* kName = "decode.simt";
+  static constexpr const char* kType = "DecodeSpec";
+  static constexpr const char* kHeader = "kernels/attention/decode_simt_sm75.cuh";
+  static constexpr const char* kNamespace = "decode_simt";
+  static constexpr int kMinArch = 75;
+
+  DType dtype_q = DType::kBF16;
+  DType dtype_kv = DType::kBF16;
+  DType dtype_out = DType::kBF16;
+  int32_t vector_size = 8;   ///< elements of an access to the cache
+  int32_t token_lanes = 16;  ///< lanes of a token: a power of two, 8 to 32
+  int32_t qk_accesses = 1;   ///< of a lane to a token's key
+  int32_t vo_accesses = 1;   ///< of a lane to a token's value
+  int32_t rows_tile = 8;     ///< query heads of a block: 1, 2, 4 or 8
+  int32_t tokens_tile = 4;   ///< tokens of a group of lanes per stage: 1, 2, 4 or 8
+  int32_t num_stages = 3;    ///< depth of the copy ring
+  bool soft_cap = false;
+  bool wide_strides = false;  ///< between pages or tokens of the cache, of 2^31 elements or more
+
+  friend constexpr bool operator==(const DecodeSpec&, const DecodeSpec&) = default;
+};
+
+template <FieldsOf<DecodeSpec> Self, class Visit>
+constexpr void ForEachField(Self& self, Visit&& visit) {
+  FLASHINFER_NAMED(dtype_q)
+  FLASHINFER_NAMED(dtype_kv)
+  FLASHINFER_NAMED(dtype_out)
+  FLASHINFER_NAMED(vector_size)
+  FLASHINFER_NAMED(token_lanes)
+  FLASHINFER_NAMED(qk_accesses)
+  FLASHINFER_NAMED(vo_accesses)
+  FLASHINFER_NAMED(rows_tile)
+  FLASHINFER_NAMED(tokens_tile)
+  FLASHINFER_NAMED(num_stages)
+  FLASHINFER_NAMED(soft_cap)
+  FLASHINFER_NAMED(wide_strides)
+}
+
+inline constexpr int32_t kDecodeThreads = 128;
+inline constexpr int32_t kDecodeWarps = kDecodeThreads / 32;
+
+constexpr int32_t NumThreads(const DecodeSpec&) { return kDecodeThreads; }
+
+constexpr int32_t DecodeElementBytes(DType dtype) {
+  return dtype == DType::kF32 ? 4 : dtype == DType::kF16 || dtype == DType::kBF16 ? 2 : 1;
+}
+
+/// Tokens that a block works on at a time.
+constexpr int32_t DecodeKvTile(const DecodeSpec& s) {
+  return kDecodeThreads / s.token_lanes * s.tokens_tile;
+}
+
+constexpr int32_t DecodeStageBytes(const DecodeSpec& s) {
+  return kDecodeThreads * s.tokens_tile * (s.qk_accesses + s.vo_accesses) * s.vector_size *
+         DecodeElementBytes(s.dtype_kv);
+}
+
+/// Values of a head that a warp's lanes hold: head_dim_vo, rounded up.
+constexpr int32_t DecodeColumns(const DecodeSpec& s) {
+  return s.token_lanes * s.vo_accesses * s.vector_size;
+}
+
+/// The copy ring, which the merge of warps uses after it.
+constexpr int32_t DecodeRingBytes(const DecodeSpec& s) {
+  const int32_t ring = s.num_stages * DecodeStageBytes(s);
+  const int32_t merge = kDecodeWarps * s.rows_tile * DecodeColumns(s) * 4;
+  return ring > merge ? ring : merge;
+}
+
+/// The ring, the queries as f32, probabilities and rescale factors of each warp, its maxima and
+/// sums, and a flag.
+constexpr int32_t SmemBytes(const DecodeSpec& s) {
+  const int32_t tokens = 32 / s.token_lanes * s.tokens_tile;
+  const int32_t query = s.token_lanes * s.qk_accesses * s.vector_size;
+  return DecodeRingBytes(s) + (query + kDecodeWarps * (tokens + 1 + 2)) * s.rows_tile * 4 + 16;
+}
+
+/// What decides the spec of a decode.
+struct DecodeShape {
+  DType dtype_q;
+  DType dtype_kv;
+  DType dtype_out;
+  int32_t head_dim_qk;
+  int32_t head_dim_vo;
+  int32_t group_size;
+  int32_t access_bytes;  ///< to which all rows of the cache are aligned
+  bool soft_cap;
+  int32_t arch;
+};
+
+constexpr DecodeSpec MakeDecodeSpec(const DecodeShape& shape) {
+  DecodeSpec s;
+  s.dtype_q = shape.dtype_q;
+  s.dtype_kv = shape.dtype_kv;
+  s.dtype_out = shape.dtype_out;
+  s.soft_cap = shape.soft_cap;
+  const int32_t element = DecodeElementBytes(shape.dtype_kv);
+  // More than 8 elements an access would take more registers than they save instructions.
+  s.vector_size = shape.access_bytes / element;
+  if (s.vector_size > 8) s.vector_size = 8;
+  const int32_t widest =
+      shape.head_dim_qk > shape.head_dim_vo ? shape.head_dim_qk : shape.head_dim_vo;
+  s.token_lanes = 8;
+  while (s.token_lanes < 32 && s.token_lanes * s.vector_size < widest) s.token_lanes *= 2;
+  const int32_t line = s.token_lanes * s.vector_size;
+  s.qk_accesses = (shape.head_dim_qk + line - 1) / line;
+  s.vo_accesses = (shape.head_dim_vo + line - 1) / line;
+  const int32_t most = s.qk_accesses > s.vo_accesses ? s.qk_accesses : s.vo_accesses;
+  s.rows_tile = 1;
+  while (s.rows_tile < 8 && s.rows_tile < shape.group_size &&
+         2 * s.rows_tile * most * s.vector_size <= 64) {
+    s.rows_tile *= 2;
+  }
+  // About 16 KB a stage: three blocks of an SM then have 96 KB on their way.
+  s.tokens_tile = 8;
+  while (s.tokens_tile > 1 &&
+         (DecodeStageBytes(s) > 16384 || s.tokens_tile * s.qk_accesses * s.vector_size > 64)) {
+    s.tokens_tile /= 2;
+  }
+  s.num_stages = shape.arch < 80 || DecodeStageBytes(s) > 16384 ? 2 : 3;
+  return s;
+}
+
+}  // namespace flashinfer::kernels
