@@ -15,6 +15,7 @@
 #include "support/candidates.h"
 #include "support/cases/activation.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
@@ -58,7 +59,8 @@ TEST_P(ActivationCaseTest, EveryCandidateMatchesTheOracle) {
   HostTensor scale(DType::kF32, {1});
   scale.Fill(static_cast<double>(c.out_scale));
   bool scale_from_tensor = false;
-  for (const std::string& candidate : AcceptingCandidates<ActivationOp>(ProblemOf(c))) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<ActivationOp>(ProblemOf(c))) {
+    DeviceCopies on(device);
     SCOPED_TRACE(FieldsText(candidate, c));
     HostTensor x(c.dtype, {c.num_tokens, 2 * c.size}, {2 * c.size + c.row_padding, 1});
     x.FillNormal(rng, 2.0);
@@ -66,10 +68,11 @@ TEST_P(ActivationCaseTest, EveryCandidateMatchesTheOracle) {
     ActivationOptions options{.out_scale = c.out_scale, .backend = Backend(candidate)};
     if (scale_from_tensor) {
       options.out_scale = 7.0f;  // not to be read
-      options.out_scale_tensor = scale;
+      options.out_scale_tensor = on(scale);
     }
     scale_from_tensor = !scale_from_tensor;
-    RunActivation(c.kind, x, out, options);
+    RunActivation(c.kind, on(x), on(out), options);
+    on.Fetch();
     EXPECT_TRUE(AllNear(out, Oracle(c, x.Values()), ToleranceOf(c.dtype_out)));
   }
 }

@@ -25,9 +25,9 @@ class BatchDecodeCaseTest : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(BatchDecodeCaseTest, EveryCandidateMatchesTheOracle) {
   const AttentionCase& c = GetParam();
-  Workspace workspace;
   AttentionResult expected;
-  for (const std::string& candidate : AcceptingCandidates<BatchDecodeOp>(c.problem)) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<BatchDecodeOp>(c.problem)) {
+    Workspace workspace(device);
     SCOPED_TRACE(CaseText(candidate, c));
     const AttentionInputs in(c, 21);
     if (expected.out.empty()) expected = AttentionOracle(c, in);

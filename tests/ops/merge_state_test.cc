@@ -10,6 +10,7 @@
 
 #include "support/candidates.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
@@ -28,8 +29,9 @@ struct State {
 class MergeStateTest : public ::testing::TestWithParam<DType> {};
 
 TEST_P(MergeStateTest, EveryCandidateMatchesTheOracle) {
-  for (const std::string& candidate : AcceptingCandidates<MergeStateOp>({GetParam()})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<MergeStateOp>({GetParam()})) {
     for (int64_t dim : {8, 64, 72, 128}) {
+      DeviceCopies on(device);
       SCOPED_TRACE(candidate);
       std::mt19937_64 rng(51);
       State a(GetParam(), 9, 3, dim);
@@ -48,7 +50,9 @@ TEST_P(MergeStateTest, EveryCandidateMatchesTheOracle) {
       b.s.Set({2, 2}, -kInf);
       a.s.Set({3, 0}, -66855);
       b.s.Set({3, 0}, -66850);
-      MergeState(a.v, a.s, b.v, b.s, merged.v, merged.s, Backend(candidate));
+      MergeState(on(a.v), on(a.s), on(b.v), on(b.s), on(merged.v), on(merged.s),
+                 Backend(candidate));
+      on.Fetch();
       for (int64_t t = 0; t < 9; ++t) {
         for (int64_t h = 0; h < 3; ++h) {
           const double s_a = a.s.At({t, h});
@@ -68,7 +72,8 @@ TEST_P(MergeStateTest, EveryCandidateMatchesTheOracle) {
         }
       }
       EXPECT_TRUE(PaddingIsUntouched(merged.v));
-      MergeState(a.v, a.s, b.v, b.s, a.v, a.s, Backend(candidate));
+      MergeState(on(a.v), on(a.s), on(b.v), on(b.s), on(a.v), on(a.s), Backend(candidate));
+      on.Fetch();
       EXPECT_EQ(a.v.bytes(), merged.v.bytes());
     }
   }

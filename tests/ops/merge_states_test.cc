@@ -16,6 +16,7 @@
 #include "support/cases/attention.h"
 #include "support/cases/merge_states.h"
 #include "support/compare.h"
+#include "support/device.h"
 
 namespace flashinfer::test {
 namespace {
@@ -101,13 +102,15 @@ class MergeStatesCaseTest : public ::testing::TestWithParam<MergeStatesCase> {};
 
 TEST_P(MergeStatesCaseTest, EveryCandidateMatchesTheOracle) {
   const MergeStatesCase& c = GetParam();
-  for (const std::string& candidate : AcceptingCandidates<MergeStatesOp>({c.dtype})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<MergeStatesOp>({c.dtype})) {
+    DeviceCopies on(device);
     SCOPED_TRACE(FieldsText(candidate, c));
     const States in(c);
     const HostTensor v(c.dtype, {c.num_tokens, c.num_heads, c.head_dim},
                        {c.num_heads * c.head_dim + 1, c.head_dim, 1});
     const HostTensor s(DType::kF32, {c.num_tokens, c.num_heads});
-    MergeStates(in.v, in.s, v, s, Backend(candidate));
+    MergeStates(on(in.v), on(in.s), on(v), on(s), Backend(candidate));
+    on.Fetch();
     for (int64_t t = 0; t < c.num_tokens; ++t) {
       for (int64_t h = 0; h < c.num_heads; ++h) {
         ExpectRow(v, s, t, h, Oracle(in, {t, h, 0, c.num_states}));
@@ -119,16 +122,16 @@ TEST_P(MergeStatesCaseTest, EveryCandidateMatchesTheOracle) {
     const TensorView& all = in.v;
     const TensorView& scores = in.s;
     const int64_t last = c.num_states - 1;
-    MergeStates(in.v, in.s,
-                {all.data_as<char>() + last * all.stride(1) * SizeBytes(c.dtype),
-                 c.dtype,
-                 {c.num_tokens, c.num_heads, c.head_dim},
-                 {all.stride(0), all.stride(2), 1}},
-                {scores.data_as<float>() + last * scores.stride(1),
-                 DType::kF32,
-                 {c.num_tokens, c.num_heads},
-                 {scores.stride(0), scores.stride(2)}},
-                Backend(candidate));
+    const TensorView last_v{all.data_as<char>() + last * all.stride(1) * SizeBytes(c.dtype),
+                            c.dtype,
+                            {c.num_tokens, c.num_heads, c.head_dim},
+                            {all.stride(0), all.stride(2), 1}};
+    const TensorView last_s{scores.data_as<float>() + last * scores.stride(1),
+                            DType::kF32,
+                            {c.num_tokens, c.num_heads},
+                            {scores.stride(0), scores.stride(2)}};
+    MergeStates(on(in.v), on(in.s), on(last_v), on(last_s), Backend(candidate));
+    on.Fetch();
     for (int64_t t = 0; t < c.num_tokens; ++t) {
       for (int64_t h = 0; h < c.num_heads; ++h) {
         ASSERT_EQ(in.s.At({t, last, h}), s.At({t, h}));
@@ -147,13 +150,16 @@ TEST_P(MergeStatesCaseTest, TokensMayHaveDifferentNumbersOfStates) {
   const MergeStatesCase one{c.dtype, 1, c.num_states, c.num_heads, c.head_dim};
   const int32_t n = static_cast<int32_t>(c.num_states);
   const std::vector<int32_t> indptr{0, n / 2, n / 2, n - n / 3, n};
-  for (const std::string& candidate : AcceptingCandidates<MergeStatesOp>({c.dtype})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<MergeStatesOp>({c.dtype})) {
+    DeviceCopies on(device);
     SCOPED_TRACE(FieldsText(candidate, c));
     const States in(one);
     const HostTensor v(c.dtype, {4, c.num_heads, c.head_dim});
     const HostTensor s(DType::kF32, {4, c.num_heads});
-    VariableLengthMergeStates(in.v.view()[0], in.s.view()[0], {indptr.data(), DType::kI32, {5}}, v,
-                              s, Backend(candidate));
+    VariableLengthMergeStates(on(in.v)[0], on(in.s)[0],
+                              on(TensorView(indptr.data(), DType::kI32, {5})), on(v), on(s),
+                              Backend(candidate));
+    on.Fetch();
     for (int64_t t = 0; t < 4; ++t) {
       for (int64_t h = 0; h < c.num_heads; ++h) {
         ExpectRow(

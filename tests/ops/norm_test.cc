@@ -13,6 +13,7 @@
 #include "support/candidates.h"
 #include "support/cases/norm.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
@@ -83,14 +84,15 @@ struct Inputs {
 };
 
 void RunNorm(const NormCase& c, const Inputs& in, const HostTensor& x, const HostTensor& residual,
-             const HostTensor& out, const NormOptions& options) {
-  if (c.kind == NormKind::kLayer) return LayerNorm(x, in.weight, in.bias, out, options);
+             const HostTensor& out, DeviceCopies& on, const NormOptions& options) {
+  const TensorView weight = on(in.weight);
+  if (c.kind == NormKind::kLayer) return LayerNorm(on(x), weight, on(in.bias), on(out), options);
   const bool is_gemma = c.kind == NormKind::kGemma;
   if (c.adds_residual) {
     const auto run = is_gemma ? GemmaFusedAddRmsNorm : FusedAddRmsNorm;
-    return run(x, residual, in.weight, out, options, {});
+    return run(on(x), on(residual), weight, on(out), options, {});
   }
-  (is_gemma ? GemmaRmsNorm : RmsNorm)(x, in.weight, out, options, {});
+  (is_gemma ? GemmaRmsNorm : RmsNorm)(on(x), weight, on(out), options, {});
 }
 
 class NormCaseTest : public ::testing::TestWithParam<NormCase> {};
@@ -105,7 +107,8 @@ TEST_P(NormCaseTest, EveryCandidateMatchesTheOracle) {
   HostTensor scale(DType::kF32, {1});
   scale.Fill(static_cast<double>(c.out_scale));
   bool scale_from_tensor = false;
-  for (const std::string& candidate : AcceptingCandidates<NormOp>(ProblemOf(c))) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<NormOp>(ProblemOf(c))) {
+    DeviceCopies on(device);
     SCOPED_TRACE(FieldsText(candidate, c));
     HostTensor x = MakeRows(c, c.dtype);
     HostTensor residual = MakeRows(c, c.dtype);
@@ -122,10 +125,11 @@ TEST_P(NormCaseTest, EveryCandidateMatchesTheOracle) {
         .eps = static_cast<float>(kEps), .out_scale = c.out_scale, .backend = Backend(candidate)};
     if (scale_from_tensor) {
       options.out_scale = 7.0f;  // not to be read
-      options.out_scale_tensor = scale;
+      options.out_scale_tensor = on(scale);
     }
     scale_from_tensor = !scale_from_tensor;
-    RunNorm(c, in, x, residual, out, options);
+    RunNorm(c, in, x, residual, out, on, options);
+    on.Fetch();
     EXPECT_TRUE(AllNear(out, expected, ToleranceOf(c.dtype_out, c.hidden_size)));
     if (c.adds_residual) {
       EXPECT_TRUE(AllNear(residual, sums.rounded, {0, 0}));
@@ -142,24 +146,28 @@ TEST(FusedAddRmsNorm, NormalisesTheSumBeforeItIsRounded) {
   const double rms = std::sqrt((kSum * kSum + 1e6) / 2);
   HostTensor weight(DType::kF32, {2});
   weight.FillWith({rms * (1 + 0x1p-9), 1});
-  for (const std::string& candidate : AcceptingCandidates<NormOp>(
+  for (const auto& [candidate, device] : CandidatesOnDevices<NormOp>(
            {.adds_residual = true, .dtype_weight = DType::kF32, .hidden_size = 2})) {
+    DeviceCopies on(device);
     HostTensor x(DType::kBF16, {1, 2});
     x.FillWith({1, 1000});
     HostTensor residual(DType::kBF16, {1, 2});
     residual.FillWith({0x1p-8, 0});
-    FusedAddRmsNorm(x, residual, weight, x, {.eps = 0.0f, .backend = Backend(candidate)});
+    FusedAddRmsNorm(on(x), on(residual), on(weight), on(x),
+                    {.eps = 0.0f, .backend = Backend(candidate)});
+    on.Fetch();
     EXPECT_EQ(residual.At({0, 0}), 1) << candidate;
     EXPECT_EQ(x.At({0, 0}), 1 + 0x1p-7) << candidate;
   }
 }
 
 TEST(LayerNorm, AMeanFarAboveTheSpreadDoesNotCancel) {
-  for (const std::string& candidate : AcceptingCandidates<NormOp>({.kind = NormKind::kLayer,
-                                      .dtype = DType::kF32,
-                                      .dtype_weight = DType::kF32,
-                                      .dtype_out = DType::kF32,
-                                      .hidden_size = 64})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<NormOp>({.kind = NormKind::kLayer,
+                                         .dtype = DType::kF32,
+                                         .dtype_weight = DType::kF32,
+                                         .dtype_out = DType::kF32,
+                                         .hidden_size = 64})) {
+    DeviceCopies on(device);
     HostTensor x(DType::kF32, {1, 64});
     for (int64_t i = 0; i < 64; ++i) x.Set({0, i}, 65536 + (i % 2 == 0 ? 1 : -1));
     HostTensor weight(DType::kF32, {64});
@@ -167,7 +175,8 @@ TEST(LayerNorm, AMeanFarAboveTheSpreadDoesNotCancel) {
     HostTensor bias(DType::kF32, {64});
     bias.Fill(0);
     HostTensor out(DType::kF32, {1, 64});
-    LayerNorm(x, weight, bias, out, {.eps = 0.0f, .backend = Backend(candidate)});
+    LayerNorm(on(x), on(weight), on(bias), on(out), {.eps = 0.0f, .backend = Backend(candidate)});
+    on.Fetch();
     for (int64_t i = 0; i < 64; ++i) {
       EXPECT_NEAR(out.At({0, i}), i % 2 == 0 ? 1 : -1, 1e-6) << candidate;
     }
@@ -180,14 +189,16 @@ TEST(RmsNorm, NanStaysInItsRowAndInFp8) {
                               .dtype_weight = DType::kF32,
                               .dtype_out = dtype_out,
                               .hidden_size = 33};
-    for (const std::string& candidate : AcceptingCandidates<NormOp>(problem)) {
+    for (const auto& [candidate, device] : CandidatesOnDevices<NormOp>(problem)) {
+      DeviceCopies on(device);
       HostTensor x(DType::kF32, {3, 33});
       x.Fill(1);
       x.Set({1, 32}, std::numeric_limits<double>::quiet_NaN());
       HostTensor weight(DType::kF32, {33});
       weight.Fill(1);
       HostTensor out(dtype_out, {3, 33});
-      RmsNorm(x, weight, out, {.eps = 0.0f, .backend = Backend(candidate)});
+      RmsNorm(on(x), on(weight), on(out), {.eps = 0.0f, .backend = Backend(candidate)});
+      on.Fetch();
       for (int64_t i = 0; i < 33; ++i) {
         EXPECT_NEAR(out.At({0, i}), 1, 1e-6) << candidate;
         EXPECT_TRUE(std::isnan(out.At({1, i}))) << candidate;
@@ -236,9 +247,9 @@ TEST(RmsNorm, ErrorsNameArgumentValueAndWhatIsAccepted) {
               ThrowsMessage<Error>("out_scale: is 0, expected more than 0"));
   EXPECT_THAT([&] { RmsNorm(x, weight, out, {.out_scale_tensor = weight}); },
               ThrowsMessage<Error>("out_scale_tensor: dtype is bf16, accepted: f32"));
-  EXPECT_THAT(
-      [&] { RmsNorm(x, weight, out, {.backend = Backend("gpu")}); },
-      ThrowsMessage<Error>(HasSubstr("backend: 'gpu' is not one of auto, cpu, cpu.avx512_bf16")));
+  EXPECT_THAT([&] { RmsNorm(x, weight, out, {.backend = Backend("gpu")}); },
+              ThrowsMessage<Error>(HasSubstr(
+                  "backend: 'gpu' is not one of auto, cuda, cuda.simt, cpu, cpu.avx512")));
   EXPECT_THROW(RmsNorm(x, weight, out, {.eps = std::numeric_limits<float>::quiet_NaN()}), Error);
 }
 

@@ -14,6 +14,7 @@
 #include "support/cases/attention.h"
 #include "support/cases/page_copy.h"
 #include "support/compare.h"
+#include "support/device.h"
 
 namespace flashinfer::test {
 namespace {
@@ -58,6 +59,18 @@ struct NewTokens {
   std::vector<int32_t> positions;
 };
 
+PagedKvCache CacheOn(const AttentionInputs& in, DeviceCopies& on) {
+  on(in.k_pool);
+  on(in.v_pool);
+  const PagedKvCache cache = in.cache();
+  return {on(cache.k), on(cache.v), cache.layout};
+}
+
+PageTable PagesOn(const AttentionInputs& in, DeviceCopies& on) {
+  const PageTable pages = in.pages();
+  return {on(pages.indptr), on(pages.indices), pages.last_page_len};
+}
+
 class PageCopyCaseTest : public ::testing::TestWithParam<PageCopyCase> {};
 
 /// Sets (request, position, head, element) of both pools of `expected` from the rows.
@@ -80,7 +93,8 @@ void WriteSlots(const PageCopyCase& c, const NewTokens& tokens, AttentionInputs&
 TEST_P(PageCopyCaseTest, EveryCandidateFillsTheSlotsAndNothingElse) {
   const PageCopyCase& c = GetParam();
   const AttentionCase a = AttentionOfCopy(c);
-  for (const std::string& candidate : AcceptingCandidates<PageAppendOp>({c.dtype, c.dtype_kv})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<PageAppendOp>({c.dtype, c.dtype_kv})) {
+    DeviceCopies on(device);
     SCOPED_TRACE(FieldsText(candidate, c));
     std::mt19937_64 rng(41);
     const AttentionInputs in(a, 42);
@@ -89,8 +103,10 @@ TEST_P(PageCopyCaseTest, EveryCandidateFillsTheSlotsAndNothingElse) {
     tokens.k.FillNormal(rng);
     tokens.v.FillNormal(rng);
     WriteSlots(c, tokens, expected);
-    AppendPagedKvCache(tokens.k, tokens.v, tokens.batch_indices(), tokens.position_view(),
-                       in.cache(), in.pages(), {c.k_scale, c.v_scale, Backend(candidate)});
+    AppendPagedKvCache(on(tokens.k), on(tokens.v), on(tokens.batch_indices()),
+                       on(tokens.position_view()), CacheOn(in, on), PagesOn(in, on),
+                       {c.k_scale, c.v_scale, Backend(candidate)});
+    on.Fetch();
     EXPECT_EQ(in.k_pool.bytes(), expected.k_pool.bytes());
     EXPECT_EQ(in.v_pool.bytes(), expected.v_pool.bytes());
   }
@@ -99,7 +115,8 @@ TEST_P(PageCopyCaseTest, EveryCandidateFillsTheSlotsAndNothingElse) {
 TEST_P(PageCopyCaseTest, EveryCandidateGathersWhatIsThere) {
   const PageCopyCase& c = GetParam();
   const AttentionCase a = AttentionOfCopy(c);
-  for (const std::string& candidate : AcceptingCandidates<PageGatherOp>({c.dtype, c.dtype_kv})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<PageGatherOp>({c.dtype, c.dtype_kv})) {
+    DeviceCopies on(device);
     SCOPED_TRACE(FieldsText(candidate, c));
     const AttentionInputs in(a, 43);
     const NewTokens tokens(a, c.strided);
@@ -117,8 +134,10 @@ TEST_P(PageCopyCaseTest, EveryCandidateGathersWhatIsThere) {
         }
       }
     }
-    GatherPagedKvCache(in.cache(), in.pages(), tokens.batch_indices(), tokens.position_view(),
-                       tokens.k, tokens.v, {c.k_scale, c.v_scale, Backend(candidate)});
+    GatherPagedKvCache(CacheOn(in, on), PagesOn(in, on), on(tokens.batch_indices()),
+                       on(tokens.position_view()), on(tokens.k), on(tokens.v),
+                       {c.k_scale, c.v_scale, Backend(candidate)});
+    on.Fetch();
     EXPECT_EQ(tokens.k.bytes(), expected.k.bytes());
     EXPECT_EQ(tokens.v.bytes(), expected.v.bytes());
   }

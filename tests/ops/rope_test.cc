@@ -13,6 +13,7 @@
 #include "support/candidates.h"
 #include "support/cases/rope.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
@@ -133,7 +134,8 @@ TEST_P(RopeCaseTest, EveryCandidateMatchesTheOracle) {
   std::mt19937_64 rng(11);
   const Inputs in(c, rng);
   const bool is_fp8 = c.dtype_out != c.dtype;
-  for (const std::string& candidate : AcceptingCandidates<RopeOp>(ProblemOf(c))) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<RopeOp>(ProblemOf(c))) {
+    DeviceCopies on(device);
     SCOPED_TRACE(FieldsText(candidate, c));
     HostTensor q = MakeHeads(c, c.num_qo_heads, c.dtype);
     HostTensor k = MakeHeads(c, c.num_kv_heads, c.dtype);
@@ -154,16 +156,18 @@ TEST_P(RopeCaseTest, EveryCandidateMatchesTheOracle) {
                               .rope_theta = c.rope_theta,
                               .rope_scale = c.rope_scale,
                               .scaling = c.scaling,
-                              .frequency_factors = c.has_factors ? in.factors.view() : TensorView(),
-                              .cos_sin_cache = c.has_cache ? in.cache.view() : TensorView(),
+                              .frequency_factors = c.has_factors ? on(in.factors) : TensorView(),
+                              .cos_sin_cache = c.has_cache ? on(in.cache) : TensorView(),
                               .quant_scale_q = 3,
                               .quant_scale_kv = 300,
                               .backend = Backend(candidate)};
     if (c.by_offsets) {
-      ApplyRopeByOffsets(q, k, {in.indptr, in.offsets}, q_out, k_out, options);
+      ApplyRopeByOffsets(on(q), on(k), {on(in.indptr), on(in.offsets)}, on(q_out), on(k_out),
+                         options);
     } else {
-      ApplyRope(q, k, in.pos_ids, q_out, k_out, options);
+      ApplyRope(on(q), on(k), on(in.pos_ids), on(q_out), on(k_out), options);
     }
+    on.Fetch();
     EXPECT_TRUE(AllNear(q_out, expected_q, ToleranceOf(c.dtype_out)));
     EXPECT_TRUE(AllNear(k_out, expected_k, ToleranceOf(c.dtype_out)));
   }
@@ -224,7 +228,8 @@ TEST(RopeQuantize, RotatesOnePartAndNarrowsAll) {
   const RopeCase c{.dtype_out = DType::kE4M3, .num_qo_heads = 3, .num_kv_heads = 1, .head_dim = 64};
   std::mt19937_64 rng(13);
   const Inputs in(c, rng);
-  for (const std::string& candidate : AcceptingCandidates<RopeOp>(ProblemOf(c))) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<RopeOp>(ProblemOf(c))) {
+    DeviceCopies on(device);
     SCOPED_TRACE(candidate);
     HostTensor q(c.dtype, {13, 3, 64});
     HostTensor k(c.dtype, {13, 64});
@@ -235,16 +240,17 @@ TEST(RopeQuantize, RotatesOnePartAndNarrowsAll) {
     HostTensor k_out(c.dtype_out, {13, 64});
     HostTensor q_nope_out(c.dtype_out, {13, 3, 512});
     HostTensor k_nope_out(c.dtype_out, {13, 511}, {512, 1});
-    RopeQuantize({.q_rope = q,
-                  .k_rope = k,
-                  .q_nope = q_nope,
-                  .k_nope = k_nope,
-                  .q_rope_out = q_out,
-                  .k_rope_out = k_out,
-                  .q_nope_out = q_nope_out,
-                  .k_nope_out = k_nope_out},
-                 in.pos_ids,
+    RopeQuantize({.q_rope = on(q),
+                  .k_rope = on(k),
+                  .q_nope = on(q_nope),
+                  .k_nope = on(k_nope),
+                  .q_rope_out = on(q_out),
+                  .k_rope_out = on(k_out),
+                  .q_nope_out = on(q_nope_out),
+                  .k_nope_out = on(k_nope_out)},
+                 on(in.pos_ids),
                  {.quant_scale_q = 2, .quant_scale_kv = 200, .backend = Backend(candidate)});
+    on.Fetch();
     const Tolerance tolerance = ToleranceOf(c.dtype_out);
     EXPECT_TRUE(AllNear(q_out, Scaled(Oracle(q.Values(), 3, c, in), 2, c.dtype_out), tolerance));
     EXPECT_TRUE(AllNear(k_out, Scaled(Oracle(k.Values(), 1, c, in), 200, c.dtype_out), tolerance));

@@ -13,6 +13,7 @@
 #include "support/attention_oracle.h"
 #include "support/candidates.h"
 #include "support/compare.h"
+#include "support/device.h"
 
 namespace flashinfer::test {
 
@@ -31,9 +32,27 @@ inline void PrintTo(const AttentionCase& c, std::ostream* stream) {
 
 inline void RunDecode(const AttentionCase& c, const AttentionInputs& in, Workspace& workspace,
                       std::string_view backend = "auto") {
+  DeviceCopies on(workspace.device());
+  AttentionProblem problem = c.problem;
+  problem.arch = cuda::ArchOf(workspace.device());
+  PageTable pages = in.pages();
+  pages.indices = on(pages.indices);
+  on(in.k_pool);
+  on(in.v_pool);
+  const PagedKvCache cache = in.cache();
+  for (const HostTensor* tensor :
+       {&in.q_scales, &in.k_scales, &in.v_scales, &in.sinks, &in.slopes, &in.bias}) {
+    on(*tensor);
+  }
+  AttentionExtras extras = in.extras();
+  for (TensorView* view : {&extras.q_scales, &extras.k_scales, &extras.v_scales, &extras.sinks,
+                           &extras.alibi_slopes, &extras.bias}) {
+    *view = on(*view);
+  }
   BatchDecode decode(workspace);
-  decode.Plan(c.problem, in.pages(), Backend(backend));
-  decode.Run(in.q, in.cache(), in.out, in.lse, in.extras());
+  decode.Plan(problem, pages, Backend(backend));
+  decode.Run(on(in.q), {on(cache.k), on(cache.v), cache.layout}, on(in.out), on(in.lse), extras);
+  on.Fetch();
 }
 
 inline void RunPrefill(const AttentionCase& c, const AttentionInputs& in, Workspace& workspace,
