@@ -8,13 +8,14 @@ FLASHINFER ?= $(CLI)
 MODELS := $${XDG_CACHE_HOME:-$$HOME/.cache}/flashinfer/models
 PROMPT ?= Explain what a GPU kernel is in one sentence.
 .DEFAULT_GOAL := help
-.PHONY: demo build test compile-all bundle bench format lint clean help setup configure
+.PHONY: demo build test gpu-test compile-all bundle bench format lint clean help setup configure
 
 help:  ## Print this list
 	@echo 'make demo     set up, build, fetch a small model and let it answer a prompt'
 	@echo 'make test     set up, build and run every test'
 	@echo 'make build    the library and the command line tool, $(CLI)'
 	@echo 'make compile-all  compile every kernel of packs/ for every GPU architecture'
+	@echo 'make gpu-test one folder of tests and benchmarks for a machine with a GPU: build/gpu-test/'
 	@echo 'make bundle   one folder that runs on other Linux machines: build/bundle/'
 	@echo 'make bench    measure every operator and the engine against their peers'
 	@echo 'make format   format the C++ files'
@@ -44,6 +45,11 @@ test: configure
 compile-all: configure
 	@cmake --build --preset release -j $(JOBS) --target kernel_compile_test
 	@FLASHINFER_COMPILE_ALL=1 FLASHINFER_SOURCE_DIR=. build/release/bin/kernel_compile_test
+
+# What runs on a machine with a GPU and libnvrtc, and nothing else: build/gpu-test/run.
+gpu-test: configure
+	@cmake --build --preset release -j $(JOBS) --target gpu_tests
+	@tools/gpu_bundle build/release build/gpu-test
 
 bundle: configure
 	@cmake --build --preset release -j $(JOBS)

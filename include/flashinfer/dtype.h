@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types, as hosts and generated kernels name them.
+// Element types. Includes nothing: device code uses it too.
 #pragma once
-
-#if !defined(__CUDACC_RTC__)  // the run-time compiler has no standard headers
-#include <cstdint>
-#endif
 
 namespace flashinfer {
 
 /// Element type. Sub-byte types are named by what one byte holds: `kE2M1x2` is two FP4 values,
 /// `kI4x2` two signed 4-bit integers; element 0 is in the low nibble and shapes count bytes.
-enum class DType : uint8_t {
+enum class DType : unsigned char {
   kF32,
   kF16,
   kBF16,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How problems and specs name their members, once, for text forms, parsing and hashing. Kernels
-// include it too: no standard headers here.
+// How problems and specs name their members, once. Includes nothing: device code uses it too.
 #pragma once
 
 /// Inside a ForEachField(): visits one member under its own name.
@@ -8,12 +7,12 @@
 
 namespace flashinfer {
 
-template <class Self, class Fields>
-inline constexpr bool kIsFieldsOf = false;
-template <class Fields>
-inline constexpr bool kIsFieldsOf<Fields, Fields> = true;
-template <class Fields>
-inline constexpr bool kIsFieldsOf<const Fields, Fields> = true;
+namespace field_list_detail {
+template <class A, class B>
+inline constexpr bool kSame = false;
+template <class A>
+inline constexpr bool kSame<A, A> = true;
+}  // namespace field_list_detail
 
 /// `Self` is `Fields` or `const Fields`: what one field list serves.
 ///
@@ -23,6 +22,7 @@ inline constexpr bool kIsFieldsOf<const Fields, Fields> = true;
 ///       FLASHINFER_NAMED(hidden_size)
 ///     }
 template <class Self, class Fields>
-concept FieldsOf = kIsFieldsOf<Self, Fields>;
+concept FieldsOf =
+    field_list_detail::kSame<Self, Fields> || field_list_detail::kSame<Self, const Fields>;
 
 }  // namespace flashinfer

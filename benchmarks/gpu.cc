@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators on a CUDA device: a table on stdout, JSON lines to the file that is the one argument.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <numeric>
+
+#include "cuda/device.h"
+#include "flashinfer/flashinfer.h"
+#include "gpu_tensor.h"
+#include "gpu_timer.h"
+
+namespace flashinfer::bench {
+namespace {
+
+constexpr Device kDevice{DeviceType::kCuda, 0};
+/// What a decode kernel has been seen to read at on an H200, 2026-11-30.
+constexpr double kReadGbPerS = 4370;
+
+class Report {
+ public:
+  Report(const char* path, const char* commit) : commit_(commit) {
+    if (path != nullptr) file_.open(path, std::ios::app);
+    fmt::print("{}\n{:44} {:>9} {:>9} {:>7}\n", cuda::Properties(kDevice).name, "", "us", "GB/s",
+               "floor");
+  }
+
+  void Measure(const std::string& op, const std::string& text, double bytes,
+               const std::function<void(Stream)>& run) {
+    const double us = timer_.MedianUs(run);
+    const double gb_per_s = bytes / us * 1e-3;
+    fmt::print("{:44} {:9.2f} {:9.0f} {:6.0f}%\n", op + " " + text, us, gb_per_s,
+               100 * gb_per_s / kReadGbPerS);
+    std::fflush(stdout);
+    if (!file_.is_open()) return;
+    const std::time_t now = std::time(nullptr);
+    char date[16];
+    std::strftime(date, sizeof(date), "%Y-%m-%d", std::gmtime(&now));
+    file_ << fmt::format(
+        "{{\"op\": \"{}\", \"case\": \"{}\", \"backend\": \"cuda.simt\", \"us\": {:.2f}, "
+        "\"gb_per_s\": {:.1f}, \"floor_share\": {:.3f}, \"device\": \"{}\", \"commit\": \"{}\", "
+        "\"date\": \"{}\"}}\n",
+        op, text, us, gb_per_s, gb_per_s / kReadGbPerS, cuda::Properties(kDevice).name, commit_,
+        date);
+    file_.flush();
+  }
+
+ private:
+  GpuTimer timer_{kDevice};
+  std::string commit_;
+  std::ofstream file_;
+};
+
+void MeasureRows(Report& report, int64_t num_rows, int64_t size) {
+  const std::string text = fmt::format("{}x{}", num_rows, size);
+  const GpuTensor x({num_rows, size}, kDevice);
+  const GpuTensor residual({num_rows, size}, kDevice);
+  const GpuTensor weight({size}, kDevice);
+  const GpuTensor out({num_rows, size}, kDevice);
+  const GpuTensor gated({num_rows, 2 * size}, kDevice);
+  const double bytes = 2.0 * static_cast<double>(num_rows * size);
+  report.Measure("rmsnorm", text, 2 * bytes, [&](Stream s) { RmsNorm(x, weight, out, {}, s); });
+  report.Measure("fused_add_rmsnorm", text, 4 * bytes,
+                 [&](Stream s) { FusedAddRmsNorm(x, residual, weight, x, {}, s); });
+  report.Measure("silu_and_mul", text, 3 * bytes, [&](Stream s) { SiluAndMul(gated, out, {}, s); });
+}
+
+void MeasureRope(Report& report, int64_t num_tokens) {
+  const GpuTensor q({num_tokens, 32, 128}, kDevice);
+  const GpuTensor k({num_tokens, 8, 128}, kDevice);
+  std::vector<int32_t> ids(static_cast<size_t>(num_tokens));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 37 % 8192);
+  const GpuTensor pos_ids(ids, kDevice);
+  report.Measure("rope", fmt::format("{} tokens 32+8 heads of 128, in place", num_tokens),
+                 4.0 * 40 * 128 * static_cast<double>(num_tokens),
+                 [&](Stream s) { ApplyRope(q, k, pos_ids, q, k, {}, s); });
+}
+
+std::vector<int32_t> Shuffled(int64_t count) {
+  std::vector<int32_t> values(static_cast<size_t>(count));
+  std::iota(values.begin(), values.end(), 0);
+  std::shuffle(values.begin(), values.end(), std::mt19937(2));
+  return values;
+}
+
+void MeasureAppend(Report& report, int64_t page_size) {
+  constexpr int64_t kTokens = 8192;
+  constexpr int64_t kRequestTokens = 512;
+  const GpuTensor k({kTokens, 8, 128}, kDevice);
+  const GpuTensor v({kTokens, 8, 128}, kDevice);
+  const GpuTensor k_cache({kTokens / page_size, page_size, 8, 128}, kDevice);
+  const GpuTensor v_cache({kTokens / page_size, page_size, 8, 128}, kDevice);
+  std::vector<int32_t> requests;
+  std::vector<int32_t> positions;
+  std::vector<int32_t> begins;
+  for (int64_t i = 0; i < kTokens; ++i) {
+    requests.push_back(static_cast<int32_t>(i / kRequestTokens));
+    positions.push_back(static_cast<int32_t>(i % kRequestTokens));
+  }
+  for (int64_t i = 0; i <= kTokens; i += kRequestTokens) {
+    begins.push_back(static_cast<int32_t>(i / page_size));
+  }
+  const GpuTensor batch_indices(requests, kDevice);
+  const GpuTensor position_ids(positions, kDevice);
+  const GpuTensor indptr(begins, kDevice);
+  const GpuTensor indices(Shuffled(kTokens / page_size), kDevice);
+  const std::vector<int32_t> last(begins.size() - 1, static_cast<int32_t>(page_size));
+  const TensorView last_len(last.data(), DType::kI32, {static_cast<int64_t>(last.size())});
+  report.Measure("append_paged_kv_cache",
+                 fmt::format("{} tokens 8x128 page {}", kTokens, page_size),
+                 8.0 * 8 * 128 * kTokens, [&](Stream s) {
+                   AppendPagedKvCache(k, v, batch_indices, position_ids, {k_cache, v_cache},
+                                      {indptr, indices, last_len}, {}, s);
+                 });
+}
+
+struct DecodeShape {
+  int64_t num_requests;
+  int64_t kv_len;
+  int32_t num_qo_heads;
+  int32_t num_kv_heads;
+  int32_t head_dim;
+  int32_t page_size;
+};
+
+void MeasureDecode(Report& report, const DecodeShape& d) {
+  const int64_t pages = (d.kv_len + d.page_size - 1) / d.page_size;
+  const int64_t num_pages = d.num_requests * pages;
+  const GpuTensor k({num_pages, d.page_size, d.num_kv_heads, d.head_dim}, kDevice);
+  const GpuTensor v({num_pages, d.page_size, d.num_kv_heads, d.head_dim}, kDevice);
+  const GpuTensor q({d.num_requests, d.num_qo_heads, d.head_dim}, kDevice);
+  const GpuTensor out({d.num_requests, d.num_qo_heads, d.head_dim}, kDevice);
+  const GpuTensor indices(Shuffled(d.num_requests * pages), kDevice);
+  std::vector<int32_t> indptr;
+  for (int64_t b = 0; b <= d.num_requests; ++b) indptr.push_back(static_cast<int32_t>(b * pages));
+  const std::vector<int32_t> last(static_cast<size_t>(d.num_requests),
+                                  static_cast<int32_t>((d.kv_len - 1) % d.page_size + 1));
+  AttentionProblem problem;
+  problem.num_qo_heads = d.num_qo_heads;
+  problem.num_kv_heads = d.num_kv_heads;
+  problem.head_dim_qk = d.head_dim;
+  problem.head_dim_vo = d.head_dim;
+  problem.page_size = d.page_size;
+  problem.arch = cuda::ArchOf(kDevice);
+  Workspace workspace(kDevice);
+  BatchDecode decode(workspace);
+  decode.Plan(problem, {{indptr.data(), DType::kI32, {d.num_requests + 1}},
+                        indices,
+                        {last.data(), DType::kI32, {d.num_requests}}});
+  report.Measure("batch_decode",
+                 fmt::format("B{} S{} {}/{}/{} page {}", d.num_requests, d.kv_len, d.num_qo_heads,
+                             d.num_kv_heads, d.head_dim, d.page_size),
+                 4.0 * static_cast<double>(d.num_requests * d.kv_len) * d.num_kv_heads * d.head_dim,
+                 [&](Stream s) {
+                   decode.Run(q, {k, v}, out, {}, {}, s);
+                 });
+}
+
+void MeasureAll(Report& report) {
+  MeasureRows(report, 1, 4096);
+  MeasureRows(report, 128, 8192);
+  MeasureRows(report, 8192, 8192);
+  for (int64_t num_tokens : {1, 128, 8192}) MeasureRope(report, num_tokens);
+  for (int64_t page_size : {1, 16, 64}) MeasureAppend(report, page_size);
+  for (const DecodeShape& d : {DecodeShape{1, 1000, 64, 8, 128, 16},
+                               {1, 8192, 64, 8, 128, 16},
+                               {1, 32768, 64, 8, 128, 16},
+                               {1, 131072, 64, 8, 128, 16},
+                               {4, 8192, 64, 8, 128, 16},
+                               {16, 8192, 64, 8, 128, 16},
+                               {64, 8192, 64, 8, 128, 16},
+                               {256, 1024, 32, 8, 128, 16},
+                               {64, 8192, 32, 8, 128, 1},
+                               {64, 8192, 64, 8, 64, 16},
+                               {64, 4096, 32, 32, 128, 16}}) {
+    MeasureDecode(report, d);
+  }
+}
+
+}  // namespace
+}  // namespace flashinfer::bench
+
+int main(int argc, char** argv) {
+  using namespace flashinfer::bench;
+  std::string why;
+  if (!flashinfer::cuda::Available(&why)) {
+    fmt::print(stderr, "gpu_benchmark: {}\n", why);
+    return 77;
+  }
+  Report report(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "unknown");
+  MeasureAll(report);
+  return 0;
+}
