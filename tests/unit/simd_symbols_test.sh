@@ -12,7 +12,7 @@ echo "$symbols" | grep -q "N10flashinfer3cpu${#isa}$isa" || {
   echo "no symbol of flashinfer::cpu::$isa in: $*"
   exit 1
 }
-bad=$(echo "$symbols" | grep -E ' [WwVvu] _Z' | grep -v "N10flashinfer3cpu${#isa}${isa}")
+bad=$(echo "$symbols" | grep -E ' [WwVvu] _Z' | grep -vE "NK?10flashinfer3cpu${#isa}${isa}")
 if [ -n "$bad" ]; then
   echo "merged symbols outside flashinfer::cpu::$isa:"
   echo "$bad" | c++filt
