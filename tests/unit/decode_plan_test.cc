@@ -102,6 +102,7 @@ TEST(DecodePlan, SlotsOfALongBatchAreFilledAlike) {
   std::uniform_int_distribution<int64_t> length(1, 8000);
   for (int num_requests : {1, 7, 64, 256}) {
     std::vector<int64_t> lengths;
+    lengths.reserve(static_cast<size_t>(num_requests));
     for (int b = 0; b < num_requests; ++b) lengths.push_back(length(rng) + 20000 / num_requests);
     const Batch batch = MakeBatch(lengths);
     const DecodePlanLimits limits{.num_slots = 49, .max_partials = 100000};
@@ -136,6 +137,7 @@ TEST(DecodePlan, ABatchOf256TakesMicroseconds) {
   std::mt19937 rng(4);
   std::uniform_int_distribution<int64_t> length(1, 8000);
   std::vector<int64_t> lengths;
+  lengths.reserve(256);
   for (int b = 0; b < 256; ++b) lengths.push_back(length(rng));
   const Batch batch = MakeBatch(lengths);
   const DecodePlanLimits limits{.num_slots = 49, .max_partials = 100000};
