@@ -28,11 +28,7 @@ def output_of(*command, stdin=None):
     return result.stdout
 
 
-def commit():
-    return output_of("git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*").strip()
-
-
-def run_operators(threads, only):
+def run_operators(threads, only, commit):
     for program in sorted(BIN.glob("*_benchmark")):
         op = program.name.removesuffix("_benchmark")
         if only and op not in only:
@@ -45,7 +41,7 @@ def run_operators(threads, only):
             output = RESULTS / f"{op}.jsonl"
             output.unlink(missing_ok=True)
             subprocess.run([program, "--threads", str(threads), "--peers", peers.name,
-                            "--output", output, "--commit", commit()], check=True)
+                            "--output", output, "--commit", commit], check=True)
 
 
 def prompt(num_tokens, first):
@@ -73,7 +69,7 @@ def device_name(threads):
     return output_of(program, "--device", "--threads", threads).strip()
 
 
-def run_engine(model, threads):
+def run_engine(model, threads, commit):
     """Alternates between the two engines, so that both see the same machine."""
     rounds = {"prefill": [], "decode": [], "batch": [], "memory": []}
     peers = []
@@ -103,7 +99,7 @@ def run_engine(model, threads):
         for case, rate, name, peer_rate in rows:
             row = {"op": "engine", "case": case, "tokens_per_s": rate, "peer": name,
                    "peer_tokens_per_s": peer_rate, "ratio": rate / peer_rate, "device": device,
-                   "commit": commit(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
+                   "commit": commit, "date": time.strftime("%Y-%m-%d", time.gmtime())}
             file.write(json.dumps(row) + "\n")
             print(f"{case}: {rate:.1f} tokens/s, {name} {peer_rate:.1f}, {rate / peer_rate:.2f}x")
     print(f"peak memory {ours['memory']:.0f} MiB")
@@ -118,9 +114,11 @@ def main():
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     model = options.model or cache / "flashinfer/models/SmolLM2-135M-Instruct.Q4_1.gguf"
     RESULTS.mkdir(exist_ok=True)
-    run_operators(options.threads, options.only)
+    # Before the results make the tree dirty.
+    commit = output_of("git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*").strip()
+    run_operators(options.threads, options.only, commit)
     if not options.only or "engine" in options.only:
-        run_engine(model, options.threads)
+        run_engine(model, options.threads, commit)
 
 
 if __name__ == "__main__":
