@@ -11,6 +11,7 @@
 #include "flashinfer/error.h"
 #include "flashinfer/version.h"
 #include "kernel_commands.h"
+#include "option_checks.h"
 
 namespace flashinfer::cli {
 namespace {
@@ -52,8 +53,8 @@ void AddModel(CLI::App& command, ModelOptions& model) {
       ->type_name("FILE");
   command
       .add_option("--context", model.context, "Longest prompt and answer in tokens; the model's")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--kv-mib", model.kv_mib, "Size of the KV cache")->check(CLI::PositiveNumber);
+      ->check(AtLeastOne());
+  command.add_option("--kv-mib", model.kv_mib, "Size of the KV cache")->check(AtLeastOne());
   command.add_option("--threads", model.threads, "Threads; all cores")->check(CLI::Range(1, 256));
 }
 
@@ -74,7 +75,7 @@ void AddGenerate(CLI::App& app, GenerateOptions& o) {
   command.add_option("--system", o.system, "System message")->type_name("TEXT");
   command.add_flag("--raw", o.is_raw, "No chat template; special tokens in the text count as such");
   command.add_option("--max-tokens", o.max_tokens, "Longest answer in tokens")
-      ->check(CLI::PositiveNumber)
+      ->check(AtLeastOne())
       ->capture_default_str();
   command.add_option("--temperature", o.sampling.temperature, "0: the likeliest token always")
       ->capture_default_str();
@@ -119,13 +120,13 @@ void AddReplay(CLI::App& app, ReplayOptions& o) {
       ->type_name("TRACE");
   AddModel(command, o.model);
   command.add_option("--requests", o.num_requests, "Only the first N")
-      ->check(CLI::PositiveNumber)
+      ->check(AtLeastOne())
       ->type_name("N");
   command.add_option("--length-scale", o.length_scale, "Multiplies lengths of prompts and answers")
-      ->check(CLI::PositiveNumber)
+      ->check(MoreThanZero())
       ->capture_default_str();
   command.add_option("--time-scale", o.time_scale, "Multiplies arrival times; 0: all at once")
-      ->check(CLI::NonNegativeNumber)
+      ->check(AtLeastZero())
       ->capture_default_str();
   command.add_option("--seed", o.seed, "Of the synthetic trace")->capture_default_str();
   AddJson(command, o.json);

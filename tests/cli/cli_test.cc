@@ -17,6 +17,9 @@ TEST_F(CliTest, BadInputIsOneLineAndAnExitCode) {
   ExpectRefused("generate --raw --prompt '' --model '" + model_ + "'", 2, "prompt");
   ExpectRefused("generate --raw --prompt a --top-p 2 --model '" + model_ + "'", 2, "top-p");
   ExpectRefused("generate --raw --prompt a --context 9999 --model '" + model_ + "'", 2, "context");
+  ExpectRefused("generate --prompt a --model x --kv-mib 0", 2, "is 0, expected 1 or more");
+  ExpectRefused("replay-trace --model x --length-scale nan", 2, "is nan, expected more than 0");
+  ExpectRefused("replay-trace --model x --time-scale inf", 2, "is inf, expected 0 or more");
   ExpectRefused("generate --raw --prompt \"$(printf 'a\\377')\" --model '" + model_ + "'", 2,
                 "prompt");
   ExpectRefused("generate --raw --prompt \"$(printf 'z%.0s' $(seq 300))\" --model '" + model_ + "'",
