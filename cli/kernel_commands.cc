@@ -79,7 +79,7 @@ void AddDownload(CLI::App& app, const char* name, const char* meaning, KernelOpt
       ->type_name("URL");
   AddArchs(command, o.archs);
   command.add_option("--timeout", o.timeout_seconds, "Seconds without a byte until it gives up")
-      ->check(MoreThanZero())
+      ->check(CheckMoreThanZero)
       ->capture_default_str();
   command.footer(std::string("Example:\n  flashinfer ") + name +
                  " --url https://example.org/packs --arch 90a");

@@ -53,8 +53,8 @@ void AddModel(CLI::App& command, ModelOptions& model) {
       ->type_name("FILE");
   command
       .add_option("--context", model.context, "Longest prompt and answer in tokens; the model's")
-      ->check(AtLeastOne());
-  command.add_option("--kv-mib", model.kv_mib, "Size of the KV cache")->check(AtLeastOne());
+      ->check(CheckAtLeastOne);
+  command.add_option("--kv-mib", model.kv_mib, "Size of the KV cache")->check(CheckAtLeastOne);
   command.add_option("--threads", model.threads, "Threads; all cores")->check(CLI::Range(1, 256));
 }
 
@@ -75,7 +75,7 @@ void AddGenerate(CLI::App& app, GenerateOptions& o) {
   command.add_option("--system", o.system, "System message")->type_name("TEXT");
   command.add_flag("--raw", o.is_raw, "No chat template; special tokens in the text count as such");
   command.add_option("--max-tokens", o.max_tokens, "Longest answer in tokens")
-      ->check(AtLeastOne())
+      ->check(CheckAtLeastOne)
       ->capture_default_str();
   command.add_option("--temperature", o.sampling.temperature, "0: the likeliest token always")
       ->capture_default_str();
@@ -120,13 +120,13 @@ void AddReplay(CLI::App& app, ReplayOptions& o) {
       ->type_name("TRACE");
   AddModel(command, o.model);
   command.add_option("--requests", o.num_requests, "Only the first N")
-      ->check(AtLeastOne())
+      ->check(CheckAtLeastOne)
       ->type_name("N");
   command.add_option("--length-scale", o.length_scale, "Multiplies lengths of prompts and answers")
-      ->check(MoreThanZero())
+      ->check(CheckMoreThanZero)
       ->capture_default_str();
   command.add_option("--time-scale", o.time_scale, "Multiplies arrival times; 0: all at once")
-      ->check(AtLeastZero())
+      ->check(CheckAtLeastZero)
       ->capture_default_str();
   command.add_option("--seed", o.seed, "Of the synthetic trace")->capture_default_str();
   AddJson(command, o.json);
