@@ -258,7 +258,7 @@ TEST(PageCopy, ErrorsComeBeforeAnythingIsWritten) {
   NewTokens tokens(c, false);
   tokens.k.Fill(1);
   tokens.v.Fill(1);
-  const std::vector<uint8_t> before = in.k_pool.bytes();
+  const HostTensor::Bytes before = in.k_pool.bytes();
   const auto append_with = [&](const PageCopyOptions& options) {
     return [&, options] {
       AppendPagedKvCache(tokens.k, tokens.v, tokens.batch_indices(), tokens.position_view(),

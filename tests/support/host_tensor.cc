@@ -43,6 +43,14 @@ HostTensor::HostTensor(DType dtype, Dims shape, Dims strides, int64_t offset)
              kPoison),
       view_(bytes_.data() + offset * SizeBytes(dtype), dtype, shape, strides) {}
 
+HostTensor HostTensor::Clone() const {
+  const int64_t offset =
+      (view_.data_as<const uint8_t>() - bytes_.data()) / SizeBytes(view_.dtype());
+  HostTensor clone(view_.dtype(), view_.shape(), view_.strides(), offset);
+  std::copy(bytes_.begin(), bytes_.end(), clone.bytes_.begin());
+  return clone;
+}
+
 double HostTensor::At(std::initializer_list<int64_t> index) const {
   return ReadElement(view_, OffsetOf(view_, index));
 }

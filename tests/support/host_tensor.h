@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <new>
 #include <random>
 #include <vector>
 
@@ -11,10 +12,25 @@
 
 namespace flashinfer::test {
 
+/// Gives memory that starts at a cache line, as frameworks do.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U>&) {}  // NOLINT(google-explicit-constructor)
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, kLine); }
+  friend bool operator==(LineAllocator, LineAllocator) { return true; }
+};
+
 /// A CPU tensor of any strides. All bytes start as 0xff, which is NaN in every floating-point type:
 /// an element that was never written, or memory between elements that is read, shows in the result.
 class HostTensor {
  public:
+  using Bytes = std::vector<uint8_t, LineAllocator<uint8_t>>;
+
   HostTensor(DType dtype, Dims shape);
   /// Strides count elements and are not negative; `offset` elements precede the first.
   HostTensor(DType dtype, Dims shape, Dims strides, int64_t offset = 0);
@@ -23,6 +39,9 @@ class HostTensor {
   HostTensor& operator=(HostTensor&&) = default;
   HostTensor(const HostTensor&) = delete;  // the view points into the bytes
   HostTensor& operator=(const HostTensor&) = delete;
+
+  /// Another one of the same layout and bytes.
+  HostTensor Clone() const;
 
   const TensorView& view() const { return view_; }
   operator const TensorView&() const { return view_; }  // NOLINT(google-explicit-constructor)
@@ -40,10 +59,10 @@ class HostTensor {
   /// Elements in row-major order.
   std::vector<double> Values() const;
   /// All bytes, padding included: two tensors are bit-equal when these are.
-  const std::vector<uint8_t>& bytes() const { return bytes_; }
+  const Bytes& bytes() const { return bytes_; }
 
  private:
-  std::vector<uint8_t> bytes_;
+  Bytes bytes_;
   TensorView view_;
 };
 

@@ -83,11 +83,13 @@ void Columns(const ActivationParams& p, int64_t token, int64_t begin, int64_t en
   O* out = static_cast<O*>(p.out) + token * p.out_stride;
   const F32 factor =
       F32::Set(1.0f / (p.out_scale_data == nullptr ? p.out_scale : *p.out_scale_data));
-  ForEachVector(end - begin, [&](int64_t i, auto lanes) {
+  const bool streams = StreamsOutput(p.num_tokens * p.size * int64_t{sizeof(O)});
+  ForEachVectorTo(out + begin, streams, end - begin, [&](int64_t i, auto lanes) {
     const int64_t at = begin + i;
     const F32 product = function(lanes.LoadFrom(gate + at)) * lanes.LoadFrom(up + at);
-    lanes.StoreTo(out + at, sizeof(O) == 1 ? product * factor : product);
+    lanes.StreamTo(out + at, sizeof(O) == 1 ? product * factor : product);
   });
+  if (streams) FinishStreams();
 }
 
 template <class Function, class T>

@@ -72,6 +72,7 @@ struct Shared {
   float eps;
   float factor;         // 1 / out_scale
   float weight_offset;  // 1 for kGemma
+  bool streams;
 };
 
 inline float ScaleOf(float sum_of_squares, const Shared& s) {
@@ -82,9 +83,9 @@ template <class Row, class W, class O>
 void RmsRow(const Row& row, const W* weight, O* out, const Shared& s) {
   const F32 scale = F32::Set(ScaleOf(SumOfSquares(row, s.size), s));
   const F32 offset = F32::Set(s.weight_offset);
-  ForEachVector(s.size, [&](int64_t i, auto lanes) {
+  ForEachVectorTo(out, s.streams, s.size, [&](int64_t i, auto lanes) {
     const F32 factor = lanes.LoadFrom(weight + i) + offset;
-    lanes.StoreTo(out + i, row.Take(i, lanes) * scale * factor);
+    lanes.StreamTo(out + i, row.Take(i, lanes) * scale * factor);
   });
 }
 
@@ -99,10 +100,10 @@ void LayerRow(const T* x, const W* weight, const W* bias, O* out, const Shared& 
   });
   const F32 scale = F32::Set(ScaleOf(squares, s));
   const F32 factor = F32::Set(s.factor);
-  ForEachVector(s.size, [&](int64_t i, auto lanes) {
+  ForEachVectorTo(out, s.streams, s.size, [&](int64_t i, auto lanes) {
     const F32 normal = (lanes.LoadFrom(x + i) - mean) * scale;
     const F32 shift = lanes.LoadFrom(bias + i) * factor;
-    lanes.StoreTo(out + i, Fma(normal, lanes.LoadFrom(weight + i), shift));
+    lanes.StreamTo(out + i, Fma(normal, lanes.LoadFrom(weight + i), shift));
   });
 }
 
@@ -114,10 +115,12 @@ T* RowAt(const NormRows& rows, int64_t outer, int64_t inner) {
 template <class T, class W, class O>
 void Rows(const NormParams& p, int64_t begin, int64_t end) {
   const float out_scale = p.out_scale_data == nullptr ? p.out_scale : *p.out_scale_data;
+  const int64_t out_bytes = p.num_outer * p.num_inner * p.hidden_size * int64_t{sizeof(O)};
   const Shared shared{.size = p.hidden_size,
                       .eps = p.eps,
                       .factor = 1.0f / out_scale,
-                      .weight_offset = p.kind == NormKind::kGemma ? 1.0f : 0.0f};
+                      .weight_offset = p.kind == NormKind::kGemma ? 1.0f : 0.0f,
+                      .streams = p.out.data != p.x.data && StreamsOutput(out_bytes)};
   const W* weight = static_cast<const W*>(p.weight);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t outer = row / p.num_inner;
@@ -132,6 +135,7 @@ void Rows(const NormParams& p, int64_t begin, int64_t end) {
       RmsRow(Plain<T>{x}, weight, out, shared);
     }
   }
+  if (shared.streams) FinishStreams();
 }
 
 template <class T, class W>

@@ -71,6 +71,10 @@ inline std::vector<ActivationCase> ActivationCases() {
     }
   }
   add_kinds({.num_tokens = 200000, .size = 3});
+  // Outputs that go past the caches.
+  cases.push_back(
+      {.dtype = DType::kF32, .dtype_out = DType::kF32, .num_tokens = 75, .size = 14336});
+  cases.push_back({.num_tokens = 150, .size = 14340, .row_padding = 12});
   return cases;
 }
 

@@ -105,6 +105,14 @@ inline std::vector<NormCase> NormCases() {
     in_place.in_place = true;
     add_forms(in_place);
   }
+  // Outputs that go past the caches, also where only some rows are aligned.
+  cases.push_back({.dtype = DType::kF32,
+                   .dtype_weight = DType::kF32,
+                   .dtype_out = DType::kF32,
+                   .num_rows = 300,
+                   .hidden_size = 3584});
+  cases.push_back(
+      {.kind = NormKind::kLayer, .num_rows = 600, .hidden_size = 3585, .row_padding = 15});
   for (int64_t rows : {65537, 200000}) {
     const DType kF16 = DType::kF16;
     add_forms({.dtype = kF16,
