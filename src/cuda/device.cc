@@ -81,8 +81,14 @@ bool Available(std::string* why) { return FindDriver(why) != nullptr; }
 
 CurrentDevice::CurrentDevice(const DeviceProperties& device) {
   const Driver& driver = GetDriver();
+  Context context = nullptr;
   DeviceHandle current = -1;
-  if (driver.cuCtxGetDevice(&current) == kSuccess && current == device.handle) return;
+  if (driver.cuCtxGetCurrent(&context) == kSuccess && context == device.context) return;
+  // Asked only when there is a context: without one it is an error, which checking tools report.
+  if (context != nullptr && driver.cuCtxGetDevice(&current) == kSuccess &&
+      current == device.handle) {
+    return;
+  }
   Check(driver.cuCtxPushCurrent_v2(device.context), "cuCtxPushCurrent_v2");
   is_pushed_ = true;
 }

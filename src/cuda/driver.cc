@@ -47,6 +47,7 @@ std::string FindAll(void* library, Driver& d) {
   find("cuDeviceGetAttribute", d.cuDeviceGetAttribute);
   find("cuDeviceTotalMem_v2", d.cuDeviceTotalMem_v2);
   find("cuDevicePrimaryCtxRetain", d.cuDevicePrimaryCtxRetain);
+  find("cuCtxGetCurrent", d.cuCtxGetCurrent);
   find("cuCtxGetDevice", d.cuCtxGetDevice);
   find("cuCtxPushCurrent_v2", d.cuCtxPushCurrent_v2);
   find("cuCtxPopCurrent_v2", d.cuCtxPopCurrent_v2);

@@ -81,6 +81,7 @@ struct Driver {
   Result (*cuDeviceGetAttribute)(int* value, DeviceAttribute, DeviceHandle);
   Result (*cuDeviceTotalMem_v2)(size_t* bytes, DeviceHandle);
   Result (*cuDevicePrimaryCtxRetain)(Context*, DeviceHandle);
+  Result (*cuCtxGetCurrent)(Context*);
   Result (*cuCtxGetDevice)(DeviceHandle*);
   Result (*cuCtxPushCurrent_v2)(Context);
   Result (*cuCtxPopCurrent_v2)(Context*);

@@ -148,12 +148,14 @@ TEST_F(LaunchTest, AnyThreadMayLaunch) {
 
 TEST_F(LaunchTest, CurrentContextIsLeftAsItWas) {
   std::thread([] {
-    DeviceHandle before = -1;
-    DeviceHandle after = -1;
-    const Result result = GetDriver().cuCtxGetDevice(&before);
+    Context context = nullptr;
     NormData(4).Run();
-    EXPECT_EQ(GetDriver().cuCtxGetDevice(&after), result);
-    EXPECT_EQ(after, before);
+    Check(GetDriver().cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+    EXPECT_EQ(context, nullptr);  // none before, none after
+    Check(GetDriver().cuCtxPushCurrent_v2(Properties(kDevice).context), "cuCtxPushCurrent_v2");
+    NormData(4).Run();
+    Check(GetDriver().cuCtxPopCurrent_v2(&context), "cuCtxPopCurrent_v2");
+    EXPECT_EQ(context, Properties(kDevice).context);
   }).join();
 }
 
