@@ -5,17 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
-#include <numbers>
 
 #include "ops/activation.h"
 #include "support/candidates.h"
 #include "support/cases/activation.h"
+#include "support/checks/activation.h"
 #include "support/compare.h"
-#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
@@ -23,58 +20,10 @@ namespace {
 
 using ::testing::ThrowsMessage;
 
-double Apply(ActivationKind kind, double x) {
-  if (kind == ActivationKind::kSilu) return x / (1 + std::exp(-x));
-  if (kind == ActivationKind::kGelu) return x * std::erfc(-x / std::numbers::sqrt2) / 2;
-  const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return x * (1 + std::tanh(u)) / 2;
-}
-
-/// `x` holds rows of two halves of c.size.
-std::vector<double> Oracle(const ActivationCase& c, const std::vector<double>& x) {
-  const auto size = static_cast<size_t>(c.size);
-  double largest = std::numeric_limits<double>::infinity();
-  if (c.dtype_out == DType::kE4M3) largest = 448;
-  if (c.dtype_out == DType::kE5M2) largest = 57344;
-  std::vector<double> out(x.size() / 2);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const size_t at = i / size * 2 * size + i % size;
-    const double y = Apply(c.kind, x[at]) * x[at + size] / static_cast<double>(c.out_scale);
-    out[i] = std::clamp(y, -largest, largest);
-  }
-  return out;
-}
-
-void RunActivation(ActivationKind kind, const TensorView& x, const TensorView& out,
-                   const ActivationOptions& options) {
-  if (kind == ActivationKind::kSilu) return SiluAndMul(x, out, options);
-  (kind == ActivationKind::kGelu ? GeluAndMul : GeluTanhAndMul)(x, out, options, {});
-}
-
 class ActivationCaseTest : public ::testing::TestWithParam<ActivationCase> {};
 
 TEST_P(ActivationCaseTest, EveryCandidateMatchesTheOracle) {
-  const ActivationCase& c = GetParam();
-  std::mt19937_64 rng(5);
-  HostTensor scale(DType::kF32, {1});
-  scale.Fill(static_cast<double>(c.out_scale));
-  bool scale_from_tensor = false;
-  for (const auto& [candidate, device] : CandidatesOnDevices<ActivationOp>(ProblemOf(c))) {
-    DeviceCopies on(device);
-    SCOPED_TRACE(FieldsText(candidate, c));
-    HostTensor x(c.dtype, {c.num_tokens, 2 * c.size}, {2 * c.size + c.row_padding, 1});
-    x.FillNormal(rng, 2.0);
-    HostTensor out(c.dtype_out, {c.num_tokens, c.size}, {c.size + c.row_padding, 1});
-    ActivationOptions options{.out_scale = c.out_scale, .backend = Backend(candidate)};
-    if (scale_from_tensor) {
-      options.out_scale = 7.0f;  // not to be read
-      options.out_scale_tensor = on(scale);
-    }
-    scale_from_tensor = !scale_from_tensor;
-    RunActivation(c.kind, on(x), on(out), options);
-    on.Fetch();
-    EXPECT_TRUE(AllNear(out, Oracle(c, x.Values()), ToleranceOf(c.dtype_out)));
-  }
+  ExpectCaseHolds(CheckActivation, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, ActivationCaseTest, ::testing::ValuesIn(ActivationCases()));
@@ -113,7 +62,7 @@ TEST_P(EveryKindTest, TailsKeepTheirRelativeAccuracy) {
     HostTensor out(DType::kF32, {1, kCount});
     RunActivation(GetParam(), x, out, {.backend = backend});
     for (int64_t i = 0; i < kCount; ++i) {
-      const double right = Apply(GetParam(), x.At({0, i}));
+      const double right = ApplyActivation(GetParam(), x.At({0, i}));
       ASSERT_NEAR(out.At({0, i}), right, 3e-6 * std::abs(right)) << x.At({0, i});
     }
   });
@@ -137,7 +86,7 @@ TEST(SiluAndMul, WritesOntoTheFirstHalfOfItsInput) {
   HostTensor x(DType::kF32, {3, 40});
   std::mt19937_64 rng(6);
   x.FillNormal(rng);
-  const std::vector<double> expected = Oracle({.size = 20}, x.Values());
+  const std::vector<double> expected = ActivationOracle({.size = 20}, x.Values());
   const TensorView out(x.view().data(), DType::kF32, {3, 20}, {40, 1});
   SiluAndMul(x, out);
   for (int64_t row = 0; row < 3; ++row) {

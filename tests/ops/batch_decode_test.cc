@@ -24,21 +24,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 class BatchDecodeCaseTest : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(BatchDecodeCaseTest, EveryCandidateMatchesTheOracle) {
-  const AttentionCase& c = GetParam();
-  AttentionResult expected;
-  for (const auto& [candidate, device] : CandidatesOnDevices<BatchDecodeOp>(c.problem)) {
-    Workspace workspace(device);
-    SCOPED_TRACE(CaseText(candidate, c));
-    const AttentionInputs in(c, 21);
-    if (expected.out.empty()) expected = AttentionOracle(c, in);
-    RunDecode(c, in, workspace, candidate);
-    ExpectMatches(c, in, expected);
-    // Again with the same plan limits: the same bits.
-    const AttentionInputs again(c, 21);
-    RunDecode(c, again, workspace, candidate);
-    EXPECT_EQ(in.out.bytes(), again.out.bytes());
-    EXPECT_EQ(in.lse.bytes(), again.lse.bytes());
-  }
+  ExpectCaseHolds(CheckBatchDecode, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, BatchDecodeCaseTest, ::testing::ValuesIn(DecodeCases()));

@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "support/candidates.h"
+#include "support/checks/merge_state.h"
 #include "support/compare.h"
-#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
@@ -18,66 +18,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-struct State {
-  State(DType dtype, int64_t num_tokens, int64_t num_heads, int64_t head_dim)
-      : v(dtype, {num_tokens, num_heads, head_dim}, {num_heads * head_dim + 3, head_dim, 1}),
-        s(DType::kF32, {num_tokens, num_heads}) {}
-  HostTensor v;
-  HostTensor s;
-};
-
 class MergeStateTest : public ::testing::TestWithParam<DType> {};
-
-TEST_P(MergeStateTest, EveryCandidateMatchesTheOracle) {
-  for (const auto& [candidate, device] : CandidatesOnDevices<MergeStateOp>({GetParam()})) {
-    for (int64_t dim : {8, 64, 72, 128}) {
-      DeviceCopies on(device);
-      SCOPED_TRACE(candidate);
-      std::mt19937_64 rng(51);
-      State a(GetParam(), 9, 3, dim);
-      State b(GetParam(), 9, 3, dim);
-      State merged(GetParam(), 9, 3, dim);
-      for (State* state : {&a, &b}) {
-        state->v.FillNormal(rng);
-        state->s.FillNormal(rng, 4);
-      }
-      // Empty states are neutral, whatever their values are.
-      a.s.Set({0, 0}, -kInf);
-      a.v.Set({0, 0, 1}, std::nan(""));
-      b.s.Set({1, 1}, -kInf);
-      b.v.Set({1, 1, 1}, kInf);
-      a.s.Set({2, 2}, -kInf);
-      b.s.Set({2, 2}, -kInf);
-      a.s.Set({3, 0}, -66855);
-      b.s.Set({3, 0}, -66850);
-      MergeState(on(a.v), on(a.s), on(b.v), on(b.s), on(merged.v), on(merged.s),
-                 Backend(candidate));
-      on.Fetch();
-      for (int64_t t = 0; t < 9; ++t) {
-        for (int64_t h = 0; h < 3; ++h) {
-          const double s_a = a.s.At({t, h});
-          const double s_b = b.s.At({t, h});
-          const double max = std::max(s_a, s_b);
-          const double w_a = s_a == -kInf ? 0 : std::exp2(s_a - max);
-          const double w_b = s_b == -kInf ? 0 : std::exp2(s_b - max);
-          const double lse = max == -kInf ? -kInf : max + std::log2(w_a + w_b);
-          EXPECT_TRUE(Near(merged.s.At({t, h}), lse, LseTolerance()));
-          for (int64_t d = 0; d < dim; ++d) {
-            double v = 0;
-            if (w_a > 0) v += w_a * a.v.At({t, h, d});
-            if (w_b > 0) v += w_b * b.v.At({t, h, d});
-            if (max != -kInf) v /= w_a + w_b;
-            EXPECT_TRUE(Near(merged.v.At({t, h, d}), v, ToleranceOf(GetParam())));
-          }
-        }
-      }
-      EXPECT_TRUE(PaddingIsUntouched(merged.v));
-      MergeState(on(a.v), on(a.s), on(b.v), on(b.s), on(a.v), on(a.s), Backend(candidate));
-      on.Fetch();
-      EXPECT_EQ(a.v.bytes(), merged.v.bytes());
-    }
-  }
-}
 
 TEST_P(MergeStateTest, InPlaceMergesTheTokensOfTheMask) {
   for (const std::string& candidate : AcceptingCandidates<MergeStateOp>({GetParam()})) {
@@ -116,6 +57,13 @@ TEST_P(MergeStateTest, InPlaceMergesTheTokensOfTheMask) {
   }
 }
 
+class MergeStateCaseTest : public ::testing::TestWithParam<MergeStateCase> {};
+
+TEST_P(MergeStateCaseTest, EveryCandidateMatchesTheOracle) {
+  ExpectCaseHolds(CheckMergeState, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, MergeStateCaseTest, ::testing::ValuesIn(MergeStateCases()));
 INSTANTIATE_TEST_SUITE_P(DTypes, MergeStateTest,
                          ::testing::Values(DType::kF32, DType::kF16, DType::kBF16));
 

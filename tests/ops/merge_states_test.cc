@@ -12,162 +12,24 @@
 #include "core/fields.h"
 #include "flashinfer/attention/prefill.h"
 #include "support/attention_oracle.h"
-#include "support/candidates.h"
 #include "support/cases/attention.h"
 #include "support/cases/merge_states.h"
+#include "support/checks/merge_states.h"
 #include "support/compare.h"
-#include "support/device.h"
 
 namespace flashinfer::test {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-/// States [num_tokens, num_states, num_heads, head_dim] with gaps; some are empty and hold
-/// anything, and one head of the first token has no state that is not.
-struct States {
-  explicit States(const MergeStatesCase& c)
-      : v(c.dtype, {c.num_tokens, c.num_states, c.num_heads, c.head_dim},
-          {c.num_states * (c.num_heads * c.head_dim + 5) + 3, c.num_heads * c.head_dim + 5,
-           c.head_dim, 1}),
-        s(DType::kF32, {c.num_tokens, c.num_states, c.num_heads}) {
-    std::mt19937_64 rng(61);
-    v.FillNormal(rng);
-    s.FillNormal(rng, 4);
-    for (int64_t t = 0; t < c.num_tokens; ++t) {
-      for (int64_t k = t % 5; k < c.num_states; k += 5) {
-        Empty(t, k, 0, k % 2 == 0 ? std::nan("") : kInf);
-      }
-    }
-    if (c.num_tokens < 4) return;
-    for (int64_t k = 0; k < c.num_states; ++k) {
-      Empty(0, k, c.num_heads - 1, std::nan(""));
-      s.Set({3, k, c.num_heads - 1}, -66855.0 - static_cast<double>(k));
-    }
-  }
-  void Empty(int64_t token, int64_t state, int64_t head, double value) {
-    s.Set({token, state, head}, -kInf);
-    v.Set({token, state, head, 0}, value);
-  }
-  HostTensor v;
-  HostTensor s;
-};
-
-/// States begin … end of one row.
-struct Range {
-  int64_t token;
-  int64_t head;
-  int64_t begin;
-  int64_t end;
-};
-
-/// The merged values, and the merged score as the last one.
-std::vector<double> Oracle(const States& in, const Range& r) {
-  const int64_t dim = in.v.view().shape(3);
-  double max = -kInf;
-  for (int64_t k = r.begin; k < r.end; ++k) max = std::max(max, in.s.At({r.token, k, r.head}));
-  std::vector<double> merged(static_cast<size_t>(dim) + 1, 0.0);
-  merged.back() = -kInf;
-  if (max == -kInf) return merged;
-  double sum = 0;
-  for (int64_t k = r.begin; k < r.end; ++k) {
-    const double weight = std::exp2(in.s.At({r.token, k, r.head}) - max);
-    if (weight == 0) continue;
-    sum += weight;
-    for (int64_t d = 0; d < dim; ++d) {
-      merged[static_cast<size_t>(d)] += weight * in.v.At({r.token, k, r.head, d});
-    }
-  }
-  for (double& x : merged) x /= sum;
-  merged.back() = max + std::log2(sum);
-  return merged;
-}
-
-void ExpectRow(const HostTensor& v, const HostTensor& s, int64_t token, int64_t head,
-               const std::vector<double>& expected) {
-  const Tolerance tolerance = ToleranceOf(v.view().dtype(), 64);
-  for (int64_t d = 0; d < v.view().shape(2); ++d) {
-    const double x = v.At({token, head, d});
-    ASSERT_TRUE(Near(x, expected[static_cast<size_t>(d)], tolerance))
-        << "token " << token << " head " << head << " element " << d << ": " << x << ", expected "
-        << expected[static_cast<size_t>(d)];
-  }
-  ASSERT_TRUE(Near(s.At({token, head}), expected.back(), LseTolerance()));
-}
 
 class MergeStatesCaseTest : public ::testing::TestWithParam<MergeStatesCase> {};
 
 TEST_P(MergeStatesCaseTest, EveryCandidateMatchesTheOracle) {
-  const MergeStatesCase& c = GetParam();
-  for (const auto& [candidate, device] : CandidatesOnDevices<MergeStatesOp>({c.dtype})) {
-    DeviceCopies on(device);
-    SCOPED_TRACE(FieldsText(candidate, c));
-    const States in(c);
-    const HostTensor v(c.dtype, {c.num_tokens, c.num_heads, c.head_dim},
-                       {c.num_heads * c.head_dim + 1, c.head_dim, 1});
-    const HostTensor s(DType::kF32, {c.num_tokens, c.num_heads});
-    MergeStates(on(in.v), on(in.s), on(v), on(s), Backend(candidate));
-    on.Fetch();
-    for (int64_t t = 0; t < c.num_tokens; ++t) {
-      for (int64_t h = 0; h < c.num_heads; ++h) {
-        ExpectRow(v, s, t, h, Oracle(in, {t, h, 0, c.num_states}));
-      }
-    }
-    EXPECT_TRUE(PaddingIsUntouched(v));
-    if (c.num_states == 0) continue;
-    // Into the last state itself: the same values.
-    const TensorView& all = in.v;
-    const TensorView& scores = in.s;
-    const int64_t last = c.num_states - 1;
-    const TensorView last_v{all.data_as<char>() + last * all.stride(1) * SizeBytes(c.dtype),
-                            c.dtype,
-                            {c.num_tokens, c.num_heads, c.head_dim},
-                            {all.stride(0), all.stride(2), 1}};
-    const TensorView last_s{scores.data_as<float>() + last * scores.stride(1),
-                            DType::kF32,
-                            {c.num_tokens, c.num_heads},
-                            {scores.stride(0), scores.stride(2)}};
-    MergeStates(on(in.v), on(in.s), on(last_v), on(last_s), Backend(candidate));
-    on.Fetch();
-    for (int64_t t = 0; t < c.num_tokens; ++t) {
-      for (int64_t h = 0; h < c.num_heads; ++h) {
-        ASSERT_EQ(in.s.At({t, last, h}), s.At({t, h}));
-        for (int64_t d = 0; d < c.head_dim; ++d) {
-          ASSERT_EQ(in.v.At({t, last, h, d}), v.At({t, h, d}));
-        }
-      }
-    }
-  }
+  ExpectCaseHolds(CheckMergeStates, GetParam());
 }
 
 TEST_P(MergeStatesCaseTest, TokensMayHaveDifferentNumbersOfStates) {
-  const MergeStatesCase& c = GetParam();
-  if (c.num_tokens == 0) return;
-  // All states belong to one token of `States`, which are then shared out among four.
-  const MergeStatesCase one{c.dtype, 1, c.num_states, c.num_heads, c.head_dim};
-  const int32_t n = static_cast<int32_t>(c.num_states);
-  const std::vector<int32_t> indptr{0, n / 2, n / 2, n - n / 3, n};
-  for (const auto& [candidate, device] : CandidatesOnDevices<MergeStatesOp>({c.dtype})) {
-    DeviceCopies on(device);
-    SCOPED_TRACE(FieldsText(candidate, c));
-    const States in(one);
-    const HostTensor v(c.dtype, {4, c.num_heads, c.head_dim});
-    const HostTensor s(DType::kF32, {4, c.num_heads});
-    VariableLengthMergeStates(on(in.v)[0], on(in.s)[0],
-                              on(TensorView(indptr.data(), DType::kI32, {5})), on(v), on(s),
-                              Backend(candidate));
-    on.Fetch();
-    for (int64_t t = 0; t < 4; ++t) {
-      for (int64_t h = 0; h < c.num_heads; ++h) {
-        ExpectRow(
-            v, s, t, h,
-            Oracle(in, {0, h, indptr[static_cast<size_t>(t)], indptr[static_cast<size_t>(t) + 1]}));
-      }
-    }
-  }
+  ExpectCaseHolds(CheckVariableLengthMergeStates, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, MergeStatesCaseTest, ::testing::ValuesIn(MergeStatesCases()));

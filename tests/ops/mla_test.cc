@@ -11,6 +11,7 @@
 #include "core/fields.h"
 #include "support/candidates.h"
 #include "support/cases/mla.h"
+#include "support/checks/mla.h"
 #include "support/compare.h"
 
 namespace flashinfer::test {
@@ -21,45 +22,9 @@ using ::testing::ThrowsMessage;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-std::string CaseText(const std::string& candidate, const MlaCase& c) {
-  std::string text = FieldsText(candidate, c.problem);
-  for (size_t b = 0; b < c.q_len.size(); ++b) {
-    text += fmt::format(" {}x{}", c.q_len[b], c.kv_len[b]);
-  }
-  return text;
-}
-
-void RunMla(const MlaCase& c, const MlaInputs& in, Workspace& workspace,
-            std::string_view backend = "auto") {
-  BatchMla mla(workspace);
-  mla.Plan(c.problem, in.qo_indptr_view(), in.pages(), Backend(backend));
-  mla.Run(in.q_nope, in.q_pe, in.cache(), in.out, in.lse);
-}
-
-/// Products of pairs of bf16 round probabilities, and scaled numbers, to bf16.
-Tolerance OutputTolerance(const MlaCase& c) {
-  return ToleranceOf(c.problem.dtype_q == DType::kBF16 ? DType::kBF16 : c.problem.dtype_out, 512);
-}
-
 class MlaCaseTest : public ::testing::TestWithParam<MlaCase> {};
 
-TEST_P(MlaCaseTest, EveryCandidateMatchesTheOracle) {
-  const MlaCase& c = GetParam();
-  Workspace workspace;
-  MlaResult expected;
-  for (const std::string& candidate : AcceptingCandidates<MlaOp>(c.problem)) {
-    SCOPED_TRACE(CaseText(candidate, c));
-    const MlaInputs in(c, 81);
-    if (expected.out.empty()) expected = MlaOracle(c, in);
-    RunMla(c, in, workspace, candidate);
-    EXPECT_TRUE(AllNear(in.out, expected.out, OutputTolerance(c)));
-    EXPECT_TRUE(AllNear(in.lse, expected.lse, LseTolerance()));
-    const MlaInputs again(c, 81);
-    RunMla(c, again, workspace, candidate);
-    EXPECT_EQ(in.out.bytes(), again.out.bytes());
-    EXPECT_EQ(in.lse.bytes(), again.lse.bytes());
-  }
-}
+TEST_P(MlaCaseTest, EveryCandidateMatchesTheOracle) { ExpectCaseHolds(CheckMla, GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Shared, MlaCaseTest, ::testing::ValuesIn(MlaCases()));
 

@@ -10,11 +10,10 @@
 #include <cmath>
 
 #include "support/attention_oracle.h"
-#include "support/candidates.h"
 #include "support/cases/attention.h"
 #include "support/cases/page_copy.h"
+#include "support/checks/page_copy.h"
 #include "support/compare.h"
-#include "support/device.h"
 
 namespace flashinfer::test {
 namespace {
@@ -22,125 +21,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-AttentionCase AttentionOfCopy(const PageCopyCase& c) {
-  const AttentionProblem p =
-      AttentionOf(c.dtype, c.dtype_kv, c.dtype, 2, 2, c.head_dim_k, c.head_dim_v, c.page_size);
-  return {p, {3, 0, 17, 1}, {3, 5, 40, 33}, c.hnd ? KvLayout::kHND : KvLayout::kNHD, c.strided};
-}
-
-/// The last q_len tokens of each request are new; a token in the middle belongs to no request.
-struct NewTokens {
-  NewTokens(const AttentionCase& c, bool strided)
-      : k(Rows(c, c.problem.head_dim_qk, strided)), v(Rows(c, c.problem.head_dim_vo, strided)) {
-    for (size_t b = 0; b < c.q_len.size(); ++b) {
-      for (int32_t i = 0; i < c.q_len[b]; ++i) {
-        requests.push_back(static_cast<int32_t>(b));
-        positions.push_back(c.kv_len[b] - c.q_len[b] + i);
-      }
-      if (b + 1 == c.q_len.size() / 2) {
-        requests.push_back(-1);
-        positions.push_back(-1);
-      }
-    }
-  }
-  static HostTensor Rows(const AttentionCase& c, int64_t dim, bool strided) {
-    int64_t count = 1;
-    for (int32_t n : c.q_len) count += n;
-    const int64_t heads = c.problem.num_kv_heads;
-    if (!strided) return {c.problem.dtype_q, {count, heads, dim}};
-    return {c.problem.dtype_q, {count, heads, dim}, {dim, (dim + 3) * count, 1}, 5};
-  }
-  int64_t size() const { return static_cast<int64_t>(requests.size()); }
-  TensorView batch_indices() const { return {requests.data(), DType::kI32, {size()}}; }
-  TensorView position_view() const { return {positions.data(), DType::kI32, {size()}}; }
-  HostTensor k;
-  HostTensor v;
-  std::vector<int32_t> requests;
-  std::vector<int32_t> positions;
-};
-
-PagedKvCache CacheOn(const AttentionInputs& in, DeviceCopies& on) {
-  on(in.k_pool);
-  on(in.v_pool);
-  const PagedKvCache cache = in.cache();
-  return {on(cache.k), on(cache.v), cache.layout};
-}
-
-PageTable PagesOn(const AttentionInputs& in, DeviceCopies& on) {
-  const PageTable pages = in.pages();
-  return {on(pages.indptr), on(pages.indices), pages.last_page_len};
-}
-
 class PageCopyCaseTest : public ::testing::TestWithParam<PageCopyCase> {};
 
-/// Sets (request, position, head, element) of both pools of `expected` from the rows.
-void WriteSlots(const PageCopyCase& c, const NewTokens& tokens, AttentionInputs& expected) {
-  for (int64_t i = 0; i < tokens.size(); ++i) {
-    const int32_t b = tokens.requests[static_cast<size_t>(i)];
-    const int32_t at = tokens.positions[static_cast<size_t>(i)];
-    if (b < 0) continue;
-    for (int64_t g = 0; g < 2; ++g) {
-      for (int64_t d = 0; d < c.head_dim_k; ++d) {
-        expected.SetKey(b, at, g, d, tokens.k.At({i, g, d}) * (1 / c.k_scale));
-      }
-      for (int64_t d = 0; d < c.head_dim_v; ++d) {
-        expected.SetValue(b, at, g, d, tokens.v.At({i, g, d}) * (1 / c.v_scale));
-      }
-    }
-  }
-}
-
 TEST_P(PageCopyCaseTest, EveryCandidateFillsTheSlotsAndNothingElse) {
-  const PageCopyCase& c = GetParam();
-  const AttentionCase a = AttentionOfCopy(c);
-  for (const auto& [candidate, device] : CandidatesOnDevices<PageAppendOp>({c.dtype, c.dtype_kv})) {
-    DeviceCopies on(device);
-    SCOPED_TRACE(FieldsText(candidate, c));
-    std::mt19937_64 rng(41);
-    const AttentionInputs in(a, 42);
-    AttentionInputs expected(a, 42);
-    NewTokens tokens(a, c.strided);
-    tokens.k.FillNormal(rng);
-    tokens.v.FillNormal(rng);
-    WriteSlots(c, tokens, expected);
-    AppendPagedKvCache(on(tokens.k), on(tokens.v), on(tokens.batch_indices()),
-                       on(tokens.position_view()), CacheOn(in, on), PagesOn(in, on),
-                       {c.k_scale, c.v_scale, Backend(candidate)});
-    on.Fetch();
-    EXPECT_EQ(in.k_pool.bytes(), expected.k_pool.bytes());
-    EXPECT_EQ(in.v_pool.bytes(), expected.v_pool.bytes());
-  }
+  ExpectCaseHolds(CheckPageAppend, GetParam());
 }
 
 TEST_P(PageCopyCaseTest, EveryCandidateGathersWhatIsThere) {
-  const PageCopyCase& c = GetParam();
-  const AttentionCase a = AttentionOfCopy(c);
-  for (const auto& [candidate, device] : CandidatesOnDevices<PageGatherOp>({c.dtype, c.dtype_kv})) {
-    DeviceCopies on(device);
-    SCOPED_TRACE(FieldsText(candidate, c));
-    const AttentionInputs in(a, 43);
-    const NewTokens tokens(a, c.strided);
-    NewTokens expected(a, c.strided);
-    for (int64_t i = 0; i < tokens.size(); ++i) {
-      const int32_t b = tokens.requests[static_cast<size_t>(i)];
-      const int32_t at = tokens.positions[static_cast<size_t>(i)];
-      if (b < 0) continue;
-      for (int64_t g = 0; g < 2; ++g) {
-        for (int64_t d = 0; d < c.head_dim_k; ++d) {
-          expected.k.Set({i, g, d}, in.Key(b, at, g, d) * c.k_scale);
-        }
-        for (int64_t d = 0; d < c.head_dim_v; ++d) {
-          expected.v.Set({i, g, d}, in.Value(b, at, g, d) * c.v_scale);
-        }
-      }
-    }
-    GatherPagedKvCache(CacheOn(in, on), PagesOn(in, on), on(tokens.batch_indices()),
-                       on(tokens.position_view()), on(tokens.k), on(tokens.v),
-                       {c.k_scale, c.v_scale, Backend(candidate)});
-    on.Fetch();
-    EXPECT_EQ(tokens.k.bytes(), expected.k.bytes());
-    EXPECT_EQ(tokens.v.bytes(), expected.v.bytes());
-  }
+  ExpectCaseHolds(CheckPageGather, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, PageCopyCaseTest, ::testing::ValuesIn(PageCopyCases()));
@@ -255,7 +143,7 @@ TEST(PageCopy, ErrorsComeBeforeAnythingIsWritten) {
   const AttentionCase c{
       AttentionOf(DType::kF32, DType::kF32, DType::kF32, 2, 2, 16, 16, 4), {2, 2}, {6, 2}};
   AttentionInputs in(c, 44);
-  NewTokens tokens(c, false);
+  PageCopyTokens tokens(c, false);
   tokens.k.Fill(1);
   tokens.v.Fill(1);
   const HostTensor::Bytes before = in.k_pool.bytes();

@@ -9,10 +9,10 @@
 #include <limits>
 #include <set>
 
-#include "core/philox.h"
 #include "ops/sampling.h"
 #include "support/candidates.h"
 #include "support/cases/sampling.h"
+#include "support/checks/sampling.h"
 #include "support/compare.h"
 #include "support/host_tensor.h"
 #include "support/token_filters.h"
@@ -36,70 +36,10 @@ std::vector<std::string> Candidates(DType dtype, int64_t vocab_size) {
   return AcceptingCandidates<SamplingOp>({dtype, vocab_size});
 }
 
-/// Rows of a case: with num_distinct, multiples of a power of two, whose sums are exact.
-HostTensor MakeRows(const SamplingCase& c, std::mt19937_64& rng) {
-  HostTensor rows(c.dtype, {c.num_rows, c.vocab_size});
-  std::uniform_int_distribution<int64_t> level(1, std::max<int64_t>(1, c.num_distinct));
-  std::normal_distribution<double> normal(0, 3);
-  for (int64_t row = 0; row < c.num_rows; ++row) {
-    for (int64_t i = 0; i < c.vocab_size; ++i) {
-      double value = c.num_distinct > 0 ? static_cast<double>(level(rng)) : normal(rng);
-      if (!c.from_logits) value = c.num_distinct > 0 ? value / 1024 : std::exp(value) / 10;
-      rows.Set({row, i}, value);
-    }
-  }
-  return rows;
-}
-
 class SamplingCaseTest : public ::testing::TestWithParam<SamplingCase> {};
 
 TEST_P(SamplingCaseTest, EveryCandidateDrawsTheOraclesToken) {
-  const SamplingCase& c = GetParam();
-  std::mt19937_64 rng(9);
-  const HostTensor rows = MakeRows(c, rng);
-  const std::vector<double> values = rows.Values();
-  const FilterOptions filters{c.top_k, c.top_p, c.min_p, c.joint};
-  constexpr int64_t kSeed = 1234567890123;
-  const bool is_exact = !c.from_logits && c.num_distinct > 0;
-  std::vector<int64_t> expected;
-  std::vector<bool> close;
-  for (int64_t row = 0; row < c.num_rows; ++row) {
-    std::vector<double> keys(values.begin() + row * c.vocab_size,
-                             values.begin() + (row + 1) * c.vocab_size);
-    const auto probs = c.from_logits ? SoftmaxOracle(keys, c.temperature) : keys;
-    if (c.temperature == 0) keys = probs;
-    bool is_close = false;
-    const auto kept =
-        KeptOracle(probs, TokensInOrder(keys), filters, is_exact ? 0 : 2e-6, &is_close);
-    const double uniform = PhiloxUniform(kSeed, static_cast<uint64_t>(row), 17);
-    expected.push_back(DrawOracle(probs, kept, uniform, is_exact ? 0 : 2e-6, &is_close));
-    close.push_back(is_close);
-  }
-  for (const std::string& candidate : Candidates(c.dtype, c.vocab_size)) {
-    SCOPED_TRACE(FieldsText(candidate, c));
-    HostTensor tokens(DType::kI32, {c.num_rows});
-    HostTensor valid(DType::kBool, {c.num_rows});
-    const SamplingOptions options{
-        .temperature = c.temperature,
-        .top_k = c.top_k,
-        .top_p = c.top_p,
-        .min_p = c.min_p,
-        .filter_order = c.joint ? FilterOrder::kJoint : FilterOrder::kTopKFirst,
-        .seed = kSeed,
-        .offset = int64_t{17},
-        .backend = Backend(candidate)};
-    if (c.from_logits) {
-      SampleFromLogits(rows, tokens, options, valid);
-    } else {
-      SampleFromProbs(rows, tokens, options, valid);
-    }
-    for (int64_t row = 0; row < c.num_rows; ++row) {
-      EXPECT_EQ(valid.At({row}), 1);
-      if (!close[static_cast<size_t>(row)]) {
-        EXPECT_EQ(tokens.At({row}), expected[static_cast<size_t>(row)]) << "row " << row;
-      }
-    }
-  }
+  ExpectCaseHolds(CheckSampling, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, SamplingCaseTest, ::testing::ValuesIn(SamplingCases()));

@@ -10,6 +10,7 @@
 #include "flashinfer/sampling.h"
 #include "ops/sampling.h"
 #include "support/candidates.h"
+#include "support/checks/softmax.h"
 #include "support/compare.h"
 #include "support/host_tensor.h"
 #include "support/token_filters.h"
@@ -22,76 +23,13 @@ using ::testing::ThrowsMessage;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-struct VocabularyCase {
-  DType dtype;
-  int64_t num_rows;
-  int64_t vocab_size;
-};
-
-class VocabularyTest : public ::testing::TestWithParam<VocabularyCase> {
- protected:
-  const VocabularyCase& c = GetParam();
-  std::mt19937_64 rng{3};
-  HostTensor logits{c.dtype, {c.num_rows, c.vocab_size}, {c.vocab_size + 3, 1}, 1};
-};
-
-std::vector<double> Row(const std::vector<double>& values, int64_t row, int64_t size) {
-  return {values.begin() + row * size, values.begin() + (row + 1) * size};
-}
+class VocabularyTest : public ::testing::TestWithParam<VocabularyCase> {};
 
 TEST_P(VocabularyTest, SoftmaxMatchesTheOracleWithATemperaturePerRow) {
-  logits.FillNormal(rng, 4.0);
-  HostTensor temperature(DType::kF32, {c.num_rows});
-  temperature.FillUniform(rng, 0.1, 3);
-  if (c.num_rows > 1) temperature.Set({1}, 0);
-  const std::vector<double> values = logits.Values();
-  std::vector<double> expected;
-  for (int64_t row = 0; row < c.num_rows; ++row) {
-    const auto probs = SoftmaxOracle(Row(values, row, c.vocab_size), temperature.At({row}));
-    expected.insert(expected.end(), probs.begin(), probs.end());
-  }
-  for (const std::string& candidate : AcceptingCandidates<SoftmaxOp>({c.dtype, c.vocab_size})) {
-    SCOPED_TRACE(candidate);
-    HostTensor probs(DType::kF32, {c.num_rows, c.vocab_size}, {c.vocab_size + 5, 1}, 2);
-    Softmax(logits, probs, temperature.view(), Backend(candidate));
-    // An exponent of size 100 carries 100 · 2^-24 of rounding into the relative error.
-    EXPECT_TRUE(AllNear(probs, expected, {1e-7, 2e-5}));
-  }
+  ExpectCaseHolds(CheckSoftmax, GetParam());
 }
 
-TEST_P(VocabularyTest, ArgMaxIsTheFirstLargest) {
-  logits.FillUniform(rng, -8.4, 8.4);
-  for (int64_t row = 0; row < c.num_rows; ++row) {  // whole numbers: many ties
-    for (int64_t i = 0; i < c.vocab_size; ++i) {
-      logits.Set({row, i}, std::round(logits.At({row, i})));
-    }
-  }
-  const std::vector<double> all = logits.Values();
-  for (const std::string& candidate : AcceptingCandidates<ArgMaxOp>({c.dtype, c.vocab_size})) {
-    HostTensor tokens(DType::kI32, {c.num_rows});
-    HostTensor valid(DType::kBool, {c.num_rows});
-    ArgMax(logits, tokens, valid, Backend(candidate));
-    for (int64_t row = 0; row < c.num_rows; ++row) {
-      const auto values = Row(all, row, c.vocab_size);
-      const auto expected = std::max_element(values.begin(), values.end()) - values.begin();
-      EXPECT_EQ(tokens.At({row}), expected) << candidate;
-      EXPECT_EQ(valid.At({row}), 1) << candidate;
-    }
-  }
-}
-
-std::vector<VocabularyCase> VocabularyCases() {
-  std::vector<VocabularyCase> cases;
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-    for (int64_t vocab_size : {1, 2, 15, 17, 255, 256, 257, 4099, 32768, 49152}) {
-      cases.push_back({dtype, 3, vocab_size});
-    }
-    cases.push_back({dtype, 0, 100});
-    cases.push_back({dtype, 1, 256001});
-  }
-  cases.push_back({DType::kF32, 70000, 3});
-  return cases;
-}
+TEST_P(VocabularyTest, ArgMaxIsTheFirstLargest) { ExpectCaseHolds(CheckArgMax, GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Shared, VocabularyTest, ::testing::ValuesIn(VocabularyCases()));
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing a tensor with the oracle's values.
+// Comparisons as assertions of googletest.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
-#include "support/host_tensor.h"
-#include "support/tolerance.h"
+#include "support/case_run.h"
+#include "support/mismatch.h"
 
 namespace flashinfer::test {
 
@@ -15,23 +17,17 @@ namespace flashinfer::test {
 inline ::testing::AssertionResult AllNear(const HostTensor& actual,
                                           const std::vector<double>& expected,
                                           Tolerance tolerance) {
-  const std::vector<double> values = actual.Values();
-  if (values.size() != expected.size()) {
-    return ::testing::AssertionFailure()
-           << values.size() << " values, expected " << expected.size();
-  }
-  size_t num_bad = 0;
-  ::testing::AssertionResult failure = ::testing::AssertionFailure();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (Near(values[i], expected[i], tolerance)) continue;
-    if (num_bad++ < 5)
-      failure << "\n  [" << i << "] is " << values[i] << ", expected " << expected[i];
-  }
-  if (num_bad > 0) return failure << "\n  " << num_bad << " of " << values.size() << " are off";
-  if (!PaddingIsUntouched(actual)) {
-    return ::testing::AssertionFailure() << "bytes outside the tensor's elements were written";
-  }
-  return ::testing::AssertionSuccess();
+  const std::string mismatch = Mismatch(actual, expected, tolerance);
+  if (mismatch.empty()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "\n" << mismatch;
+}
+
+/// Runs a shared case on every candidate that this machine has.
+template <class Case>
+void ExpectCaseHolds(void (*check)(const Case&, CaseRun&), const Case& c) {
+  CaseRun run;
+  check(c, run);
+  EXPECT_THAT(run.failures(), ::testing::IsEmpty());
 }
 
 }  // namespace flashinfer::test
