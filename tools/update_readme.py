@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the generated parts of README.md: the example, the support matrix, the measurements.
 
-Each lies between <!-- NAME: generated --> and <!-- NAME: end -->. With --check, writes nothing and
-exits with 1 when the README is not up to date.
+Each lies between <!-- NAME: generated --> and <!-- NAME: end -->; the roofline is drawn beside the
+measurements. With --check, writes nothing and exits with 1 when something is not up to date.
 """
 import argparse
 import json
@@ -13,7 +13,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import roofline  # noqa: E402
+
 README = ROOT / "README.md"
+ROOFLINE = ROOT / "benchmarks/results/roofline.svg"
 
 
 def example():
@@ -75,6 +79,8 @@ def results():
         operators = [row for row in here if "us" in row]
         text += engine_table(engine) + [""] if engine else []
         text += operator_table(operators) + [""] if operators else []
+        if device == roofline.device():
+            text += [f"![Roofline of {device}](benchmarks/results/roofline.svg)", ""]
     return "\n".join(text).strip() or "No measurements yet."
 
 
@@ -90,18 +96,22 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--flashinfer", default=str(ROOT / "build/release/bin/flashinfer"))
     options = parser.parse_args()
-    old = README.read_text(encoding="utf-8")
-    text = replace(old, "example", example())
+    text = README.read_text(encoding="utf-8")
+    text = replace(text, "example", example())
     text = replace(text, "matrix", matrix(options.flashinfer))
     text = replace(text, "results", results())
-    if text == old:
-        print("update_readme: README.md is up to date")
-        return 0
-    if options.check:
-        print("update_readme: README.md is not up to date; run tools/update_readme.py")
+    files = {README: text, ROOFLINE: roofline.current()}
+    stale = [path for path, new in files.items()
+             if not path.exists() or path.read_text(encoding="utf-8") != new]
+    names = ", ".join(path.name for path in stale)
+    if not stale:
+        print("update_readme: up to date")
+    elif options.check:
+        print(f"update_readme: {names}: not up to date; run tools/update_readme.py")
         return 1
-    README.write_text(text, encoding="utf-8")
-    print("update_readme: README.md written")
+    for path in stale:
+        path.write_text(files[path], encoding="utf-8")
+        print(f"update_readme: {path.name} written")
     return 0
 
 
