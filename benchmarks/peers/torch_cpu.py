@@ -208,10 +208,58 @@ def segment_gemm(case):
     return lambda i: torch.bmm(x, weights[chosen].transpose(1, 2))
 
 
+def fastest(runs):
+    """The run that takes the least time, each tried for a moment."""
+    return min(runs, key=lambda run: median_us(run, 0.05))
+
+
+def attention(case, is_causal):
+    """Dense keys and values, in whichever form torch is fastest with; it has no paged cache.
+
+    Its query and cache have one dtype: that of ours or of our cache. A decode's heads of a group
+    may go as rows of one head, so that torch, too, reads the cache once.
+    """
+    heads, kv_heads, dim = (int(case[n]) for n in ("num_qo_heads", "num_kv_heads", "head_dim"))
+    count, q_len, kv_len = (int(case[n]) for n in ("num_requests", "q_len", "kv_len"))
+    group = heads // kv_heads
+    mask = None
+    if is_causal and q_len < kv_len:  # aligned to the last key; torch's own is to the first
+        mask = torch.ones(q_len, kv_len, dtype=torch.bool).tril(kv_len - q_len)
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+
+    def form(dtype, groups):
+        q = torch.randn(count, heads, q_len, dim).to(dtype)
+        kv = torch.randn(count, kv_heads, kv_len, dim).to(dtype)
+        if groups == "as rows":
+            q = q.view(count, kv_heads, group, dim)
+        elif groups == "repeated":
+            kv = kv.repeat_interleave(group, dim=1)
+        copies = [(kv.clone(), kv.clone()) for _ in range(num_copies(kv, kv))]
+        return lambda i: sdpa(q, *copies[i % len(copies)], attn_mask=mask,
+                              is_causal=is_causal and mask is None,
+                              enable_gqa=groups == "in the operator")
+
+    forms = ["in the operator", "repeated"] if is_causal else ["in the operator", "as rows"]
+    dtypes = sorted({case["dtype"], case["dtype_kv"]} & set(DTYPES))
+    return fastest([form(DTYPES[dtype], groups) for dtype in dtypes for groups in forms])
+
+
+def batch_decode(case):
+    return attention({**ATTENTION, **case}, False)
+
+
+def batch_prefill(case):
+    return attention({**ATTENTION, **case}, True)
+
+
+# What a case's text leaves out, as in attention_batch.h.
+ATTENTION = {"num_requests": 1, "q_len": 1, "num_qo_heads": 32, "num_kv_heads": 8, "head_dim": 128}
+
 PEERS = {"norm": norm, "activation": activation, "rope": rope, "quantize": quantize,
          "linear": linear, "gemm": gemm,
          "sampling": sampling, "token_filter": token_filter, "topk": topk,
-         "segment_gemm": segment_gemm}
+         "segment_gemm": segment_gemm,
+         "batch_decode": batch_decode, "batch_prefill": batch_prefill}
 
 
 def main():
