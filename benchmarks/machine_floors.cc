@@ -29,11 +29,18 @@ void ReadAll(const uint64_t* words, int64_t count) {
 
 constexpr int64_t kMathRounds = 100000;
 
+/// Makes the compiler take equal values for different ones: else it keeps one chain of all.
+template <class T, size_t kCount>
+void MakeDistinct(T (&sums)[kCount]) {
+  for (T& sum : sums) asm volatile("" : "+m"(sum));
+}
+
 #if defined(__x86_64__)
 constexpr int kChains = 12;  // hides a latency of 4 with 2 units, and leaves registers for operands
 
 __attribute__((target("avx2,fma"))) double F32Avx2() {
   __m256 sums[kChains] = {};
+  MakeDistinct(sums);
   __m256 a = _mm256_set1_ps(0.5f);
   for (int64_t i = 0; i < kMathRounds; ++i) {
     asm volatile("" : "+x"(a));
@@ -45,6 +52,7 @@ __attribute__((target("avx2,fma"))) double F32Avx2() {
 
 __attribute__((target("avx512f"))) double F32Avx512() {
   __m512 sums[kChains] = {};
+  MakeDistinct(sums);
   __m512 a = _mm512_set1_ps(0.5f);
   for (int64_t i = 0; i < kMathRounds; ++i) {
     asm volatile("" : "+v"(a));
@@ -56,6 +64,7 @@ __attribute__((target("avx512f"))) double F32Avx512() {
 
 __attribute__((target("avx512f,avx512bf16"))) double BF16Avx512() {
   __m512 sums[kChains] = {};
+  MakeDistinct(sums);
   __m512i a = _mm512_set1_epi32(0x3f003f00);
   for (int64_t i = 0; i < kMathRounds; ++i) {
     asm volatile("" : "+v"(a));
@@ -69,6 +78,7 @@ __attribute__((target("avx512f,avx512bf16"))) double BF16Avx512() {
 
 __attribute__((target("avx512f,avx512vnni"))) double I8Avx512() {
   __m512i sums[kChains] = {};
+  MakeDistinct(sums);
   __m512i a = _mm512_set1_epi8(3);
   for (int64_t i = 0; i < kMathRounds; ++i) {
     asm volatile("" : "+v"(a));
@@ -81,6 +91,7 @@ __attribute__((target("avx512f,avx512vnni"))) double I8Avx512() {
 
 double F32Portable() {
   float sums[32] = {};
+  MakeDistinct(sums);
   float a = 0.5f;
   for (int64_t i = 0; i < kMathRounds; ++i) {
     asm volatile("" : "+m"(a));
