@@ -13,14 +13,9 @@ class TileMask {
         tile_begin_(tile_begin),
         first_token_(task.row_begin / task.num_qo_heads),
         all_(BitsBelow(num_keys)) {
-    const AttentionProblem& p = *task.problem;
+    is_full_ = IsFull(task, tile_begin, num_keys);
+    if (is_full_) return;
     const int64_t last_token = (task.row_end - 1) / task.num_qo_heads;
-    const int64_t begin = task.position - tile_begin;
-    if (p.mask == MaskMode::kNone || p.mask == MaskMode::kCausal) {
-      is_full_ = (p.mask == MaskMode::kNone || begin + first_token_ >= num_keys - 1) &&
-                 (p.window_left < 0 || begin + last_token - p.window_left <= 0);
-      if (is_full_) return;
-    }
     uint64_t seen_by_all = all_;
     uint64_t seen_by_any = 0;
     for (int64_t token = first_token_; token <= last_token; ++token) {
@@ -31,6 +26,17 @@ class TileMask {
     }
     is_full_ = seen_by_all == all_;
     is_empty_ = seen_by_any == 0;
+  }
+
+  /// Whether positions alone say that every row sees every key.
+  static bool IsFull(const AttentionTask& task, int64_t tile_begin, int num_keys) {
+    const AttentionProblem& p = *task.problem;
+    if (p.mask != MaskMode::kNone && p.mask != MaskMode::kCausal) return false;
+    const int64_t begin = task.position - tile_begin;
+    const int64_t first_token = task.row_begin / task.num_qo_heads;
+    const int64_t last_token = (task.row_end - 1) / task.num_qo_heads;
+    return (p.mask == MaskMode::kNone || begin + first_token >= num_keys - 1) &&
+           (p.window_left < 0 || begin + last_token - p.window_left <= 0);
   }
 
   /// Whether every row sees every key, or none any.

@@ -128,12 +128,28 @@ inline void ScoreRowsInPlace(const T* const* k, const float* q, int64_t q_stride
   }
 }
 
-/// s[row, key] = q · k, with keys `offset` elements after those of the tile.
+/// Tokens of a tile.
+struct TokenRange {
+  int begin;
+  int end;
+};
+
+/// Rows of packed queries and their scores.
+struct ScoreProduct {
+  int64_t offset;  ///< from the tile's keys
+  const float* q;  ///< [rows, padded dim]
+  float* s;        ///< [rows, kTileTokens]
+  int rows;
+  int dim;
+};
+
+/// s[row, key] = q · k for some of the keys.
 template <bool kPairs, class T>
-void ScoresInPlace(const TilePointers<T>& tile, int64_t offset, const float* q, int rows, int dim,
-                   float* s, RowFetcher<T>& fetcher) {
+void ScoresInPlace(const TilePointers<T>& tile, TokenRange tokens, const ScoreProduct& product,
+                   RowFetcher<T>& fetcher) {
+  const auto [offset, q, s, rows, dim] = product;
   const int64_t q_stride = PaddedDim(dim);
-  for (int t = 0; t < tile.count; t += kKeysInPlace) {
+  for (int t = tokens.begin; t < tokens.end; t += kKeysInPlace) {
     const T* keys[kKeysInPlace];
     for (int i = 0; i < kKeysInPlace; ++i) {
       keys[i] = tile.k[t + i] + offset;
@@ -180,8 +196,9 @@ inline void LoadValues(const TilePointers<T>& tile, int t, int64_t offset, F32* 
   for (int v = 0; v < kVectors; ++v) values[v] = Load(tile.v[t] + offset + v * F32::kWidth);
 }
 
-/// Adds products of rows of probabilities, or of their pairs, with values.
+/// Adds products of rows of probabilities, or of their pairs, with values of some tokens.
 struct ValueProduct {
+  TokenRange tokens;   ///<
   int64_t offset;      ///< from the tile's values
   const float* p;      ///< [rows, kTileTokens], or half as many pairs
   const float* alpha;  ///< [rows]
@@ -189,7 +206,8 @@ struct ValueProduct {
   int64_t o_stride;
 };
 
-/// o[row, …] = alpha[row] · o[row, …] + Σ p[row, key] · v[key, …] for kVectors vectors.
+/// o[row, …] += Σ p[row, key] · v[key, …] for kVectors vectors, with o scaled by alpha[row] before
+/// the tile's first key.
 template <bool kPairs, int kRows, int kVectors, class T>
 inline void ValueBlockInPlace(const TilePointers<T>& tile, const ValueProduct& product,
                               RowFetcher<T>* fetcher) {
@@ -198,12 +216,13 @@ inline void ValueBlockInPlace(const TilePointers<T>& tile, const ValueProduct& p
   F32 acc[kRows][kVectors];
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
+    const F32 scale = F32::Set(product.tokens.begin == 0 ? product.alpha[r] : 1.0f);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      acc[r][v] = Load(product.o + r * product.o_stride + v * kWidth) * F32::Set(product.alpha[r]);
+      acc[r][v] = Load(product.o + r * product.o_stride + v * kWidth) * scale;
     }
   }
-  for (int t = 0; t < tile.count; t += kTokens) {
+  for (int t = product.tokens.begin; t < product.tokens.end; t += kTokens) {
     if (fetcher != nullptr) {
       for (int i = 0; i < kTokens; ++i) fetcher->Next();
     }
