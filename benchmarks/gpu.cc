@@ -12,6 +12,7 @@
 #include "flashinfer/flashinfer.h"
 #include "gpu_tensor.h"
 #include "gpu_timer.h"
+#include "support/gguf_blocks.h"
 
 namespace flashinfer::bench {
 namespace {
@@ -159,6 +160,43 @@ void MeasureDecode(Report& report, const DecodeShape& d) {
                  });
 }
 
+struct LinearShape {
+  WeightFormat format;
+  int64_t rows;
+  int64_t cols;
+  int64_t num_tokens;
+};
+
+void MeasureLinear(Report& report, const LinearShape& l) {
+  std::mt19937_64 rng(3);
+  const std::vector<uint8_t> data = test::RandomWeight(l.format, l.rows, l.cols, rng);
+  const PackedWeight weight({data.data(), l.format, l.rows, l.cols}, {.device = kDevice});
+  const GpuTensor x({l.num_tokens, l.cols}, kDevice);
+  const GpuTensor out({l.num_tokens, l.rows}, kDevice);
+  const double bytes = static_cast<double>(data.size()) +
+                       2.0 * static_cast<double>(l.num_tokens * (l.cols + l.rows));
+  report.Measure("linear",
+                 fmt::format("{} {}x{}, {} tokens", Name(l.format), l.rows, l.cols, l.num_tokens),
+                 bytes, [&](Stream s) { Linear(x, weight, out, {}, s); });
+}
+
+void MeasureLinears(Report& report) {
+  // SmolLM2-135M: q/k/v, gate and up, down, vocabulary; Llama-8B: output, gate and up.
+  for (int64_t num_tokens : {1, 4}) {
+    for (const auto& [format, rows, cols] : {std::tuple{WeightFormat::kQ4_1, 960, 576},
+                                             {WeightFormat::kQ4_1, 3072, 576},
+                                             {WeightFormat::kQ4_1, 576, 1536},
+                                             {WeightFormat::kQ8_0, 49152, 576},
+                                             {WeightFormat::kQ4_K, 4096, 4096},
+                                             {WeightFormat::kQ4_K, 28672, 4096}}) {
+      MeasureLinear(report, {format, rows, cols, num_tokens});
+    }
+  }
+  for (WeightFormat format : test::kWeightFormats) {
+    if (format != WeightFormat::kF32) MeasureLinear(report, {format, 28672, 4096, 1});
+  }
+}
+
 void MeasureAll(Report& report) {
   MeasureRows(report, 1, 4096);
   MeasureRows(report, 128, 8192);
@@ -178,6 +216,7 @@ void MeasureAll(Report& report) {
                                {64, 4096, 32, 32, 128, 16}}) {
     MeasureDecode(report, d);
   }
+  MeasureLinears(report);
 }
 
 }  // namespace

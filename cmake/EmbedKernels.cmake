@@ -6,7 +6,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(flashinfer_embed_kernels)
     set(root ${PROJECT_SOURCE_DIR})
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/src/kernels/*.h ${root}/src/kernels/*.cuh)
-    list(APPEND headers ${root}/src/core/field_list.h ${root}/include/flashinfer/dtype.h)
+    list(APPEND headers ${root}/src/core/field_list.h ${root}/include/flashinfer/dtype.h
+         ${root}/include/flashinfer/weight_format.h)
     set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_headers.cc)
     set(script ${root}/cmake/EmbedKernels.cmake)
     add_custom_command(OUTPUT ${output} DEPENDS ${headers} ${script} VERBATIM

@@ -164,8 +164,8 @@ PackedWeight Model::Impl::Pack(const Checkpoint& checkpoint,
   const auto release = [](void* context, const WeightView& packed) {
     static_cast<const Checkpoint*>(context)->ReleasePages(packed);
   };
-  PackedWeight packed(std::span(sources.begin(), sources.size()), Backend(), release,
-                      const_cast<Checkpoint*>(&checkpoint));
+  PackedWeight packed(std::span(sources.begin(), sources.size()),
+                      {.packed = release, .context = const_cast<Checkpoint*>(&checkpoint)});
   packed_bytes += static_cast<int64_t>(packed.size_bytes());
   return packed;
 }

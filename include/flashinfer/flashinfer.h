@@ -25,3 +25,4 @@
 #include "flashinfer/tensor.h"
 #include "flashinfer/topk.h"
 #include "flashinfer/version.h"
+#include "flashinfer/weight_format.h"

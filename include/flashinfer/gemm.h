@@ -12,25 +12,9 @@
 #include "flashinfer/export.h"
 #include "flashinfer/stream.h"
 #include "flashinfer/tensor.h"
+#include "flashinfer/weight_format.h"
 
 namespace flashinfer {
-
-/// How a weight matrix's rows are stored: plain elements, or the quantised blocks of the GGUF
-/// format (32 values a block; 256 for the K types).
-enum class WeightFormat : uint8_t {
-  kF32,
-  kF16,
-  kBF16,
-  kQ4_0,
-  kQ4_1,
-  kQ8_0,
-  kQ4_K,
-  kQ6_K,
-  kQ5_0,
-  kQ5_1,
-  kQ5_K,
-  kMXFP4,  ///< e2m1 values with one power of two for 32
-};
 
 /// `f32`, `q4_1`, `q6_k`, ….
 FLASHINFER_API std::string_view Name(WeightFormat format);
@@ -39,13 +23,21 @@ FLASHINFER_API std::string_view Name(WeightFormat format);
 FLASHINFER_API int64_t BlockSize(WeightFormat format);
 FLASHINFER_API int64_t BlockBytes(WeightFormat format);
 
-/// A row-major weight matrix [rows, cols] in memory that somebody else owns; a row is
+/// A row-major weight matrix [rows, cols] in host memory that somebody else owns; a row is
 /// cols / BlockSize blocks, rows follow each other.
 struct WeightView {
   const void* data = nullptr;
   WeightFormat format = WeightFormat::kF32;
   int64_t rows = 0;  ///< output features
   int64_t cols = 0;  ///< input features, a multiple of BlockSize
+};
+
+struct PackOptions {
+  Backend backend = Backend();
+  Device device = Device();  ///< where the packed weight lives and multiplies
+  /// Called with `context` after each source matrix has been copied.
+  void (*packed)(void* context, const WeightView& source) = nullptr;
+  void* context = nullptr;
 };
 
 /// Weights of a linear layer, repacked for the backend that will multiply with them.
@@ -55,13 +47,9 @@ struct WeightView {
 /// afterwards, one by one, as `packed` tells.
 class FLASHINFER_API PackedWeight {
  public:
-  /// Called after each source matrix has been copied.
-  using PackedCallback = void (*)(void* context, const WeightView& source);
-
   PackedWeight();
-  explicit PackedWeight(std::span<const WeightView> sources, Backend backend = Backend(),
-                        PackedCallback packed = nullptr, void* context = nullptr);
-  explicit PackedWeight(const WeightView& source, Backend backend = Backend());
+  explicit PackedWeight(std::span<const WeightView> sources, const PackOptions& options = {});
+  explicit PackedWeight(const WeightView& source, const PackOptions& options = {});
   PackedWeight(PackedWeight&&) noexcept;
   PackedWeight& operator=(PackedWeight&&) noexcept;
   ~PackedWeight();
@@ -70,10 +58,11 @@ class FLASHINFER_API PackedWeight {
   int64_t cols() const;
   size_t size_bytes() const;
   std::string_view backend() const;
+  Device device() const;
 
   /// Dequantised rows, for embedding look-ups: out[i] = row ids[i].
   ///
-  ///   ids  [num_tokens]        i32, each in 0..rows-1
+  ///   ids  [num_tokens]        i32, each in 0..rows-1; on a CUDA device others give rows of NaN
   ///   out  [num_tokens, cols]  f32, f16, bf16
   void GatherRows(const TensorView& ids, const TensorView& out, Stream stream = {}) const;
 

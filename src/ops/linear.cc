@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
@@ -17,6 +18,7 @@ struct PackedWeight::Impl {
   std::unique_ptr<PackedLinear> packed;
   int64_t rows = 0;
   int64_t cols = 0;
+  Device device;
   std::string backend;
 };
 
@@ -66,6 +68,14 @@ void LogPack(const void* object, std::span<const WeightView> sources) {
   LogCall("pack_weight", arguments);
 }
 
+void CheckIds(const TensorView& ids, int64_t rows) {
+  const int32_t* id = ids.data_as<const int32_t>();
+  for (int64_t i = 0; i < ids.shape(0); ++i) {
+    FLASHINFER_CHECK(id[i * ids.stride(0)] >= 0 && id[i * ids.stride(0)] < rows,
+                     "ids[{}]: is {}, accepted: 0 to {}", i, id[i * ids.stride(0)], rows - 1);
+  }
+}
+
 constexpr std::initializer_list<DType> kFloats{DType::kF32, DType::kF16, DType::kBF16};
 
 }  // namespace
@@ -75,21 +85,22 @@ PackedWeight::PackedWeight(PackedWeight&&) noexcept = default;
 PackedWeight& PackedWeight::operator=(PackedWeight&&) noexcept = default;
 PackedWeight::~PackedWeight() = default;
 
-PackedWeight::PackedWeight(const WeightView& source, Backend backend)
-    : PackedWeight(std::span(&source, 1), backend) {}
+PackedWeight::PackedWeight(const WeightView& source, const PackOptions& options)
+    : PackedWeight(std::span(&source, 1), options) {}
 
-PackedWeight::PackedWeight(std::span<const WeightView> sources, Backend backend,
-                           PackedCallback packed, void* context) {
+PackedWeight::PackedWeight(std::span<const WeightView> sources, const PackOptions& options) {
   CheckSources(sources);
   auto impl = std::make_unique<Impl>();
   if (LogLevel() > 0) [[unlikely]]
     LogPack(impl.get(), sources);
   impl->cols = sources[0].cols;
+  impl->device = options.device;
+  const int32_t arch = cuda::ArchOf(options.device);
   // One backend holds all sources, so it must take each; the last one asked decides.
   LinearOp::Entry pack = nullptr;
   for (const WeightView& s : sources) {
-    const LinearProblem problem{s.format, s.rows, s.cols};
-    const LinearOp::Entry entry = Choose<LinearOp>(problem, backend);
+    const LinearProblem problem{s.format, s.rows, s.cols, arch};
+    const LinearOp::Entry entry = Choose<LinearOp>(problem, options.backend);
     FLASHINFER_CHECK(pack == nullptr || pack == entry,
                      "sources: no one backend takes all of them; pack them one by one");
     pack = entry;
@@ -98,7 +109,7 @@ PackedWeight::PackedWeight(std::span<const WeightView> sources, Backend backend,
   for (const auto& candidate : LinearOp::Candidates()) {
     if (candidate.entry == pack) impl->backend = candidate.name;
   }
-  impl->packed = pack({sources, packed, context});
+  impl->packed = pack({sources, options});
   impl_ = std::move(impl);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("pack_weight", {});
@@ -112,25 +123,29 @@ size_t PackedWeight::size_bytes() const {
 std::string_view PackedWeight::backend() const {
   return impl_ == nullptr ? "" : std::string_view(impl_->backend);
 }
+Device PackedWeight::device() const { return impl_ == nullptr ? Device() : impl_->device; }
 
-void PackedWeight::GatherRows(const TensorView& ids, const TensorView& out, Stream) const {
+void PackedWeight::GatherRows(const TensorView& ids, const TensorView& out, Stream stream) const {
   if (LogLevel() > 0) [[unlikely]]
     LogCall("gather_rows", {{"object", ObjectText(impl_.get())}, {"ids", ids}, {"out", out}});
   const Impl& w = PackedWeightAccess::Get(*this);
-  CheckTensor("ids", ids).On({}).Is(DType::kI32).Rank(1);
-  CheckTensor("out", out).On({}).IsOneOf(kFloats).Shape({ids.shape(0), w.cols}).LastDimDense();
-  const int32_t* id = ids.data_as<const int32_t>();
-  for (int64_t i = 0; i < ids.shape(0); ++i) {
-    FLASHINFER_CHECK(id[i * ids.stride(0)] >= 0 && id[i * ids.stride(0)] < w.rows,
-                     "ids[{}]: is {}, accepted: 0 to {}", i, id[i * ids.stride(0)], w.rows - 1);
-  }
-  w.packed->GatherRows({id, out.data(), ids.shape(0), ids.stride(0), out.stride(0), out.dtype()});
+  CheckTensor("ids", ids).On(w.device).Is(DType::kI32).Rank(1);
+  const Dims out_shape{ids.shape(0), w.cols};
+  CheckTensor("out", out).On(w.device).IsOneOf(kFloats).Shape(out_shape).LastDimDense().NoOverlap();
+  if (w.device.type == DeviceType::kCpu) CheckIds(ids, w.rows);
+  w.packed->GatherRows({.ids = ids.data_as<const int32_t>(),
+                        .out = out.data(),
+                        .num_tokens = ids.shape(0),
+                        .ids_stride = ids.stride(0),
+                        .out_stride = out.stride(0),
+                        .dtype_out = out.dtype(),
+                        .stream = cuda::StreamOn(w.device, stream)});
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("gather_rows", {{"out", out}});
 }
 
 void Linear(const TensorView& x, const PackedWeight& weight, const TensorView& out,
-            const LinearOptions& options, Stream) {
+            const LinearOptions& options, Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("linear", {{"x", x},
                        {"weight", ObjectText(PackedWeightAccess::Object(weight))},
@@ -139,15 +154,15 @@ void Linear(const TensorView& x, const PackedWeight& weight, const TensorView& o
                        {"residual", options.residual}});
   }
   const auto& w = PackedWeightAccess::Get(weight);
-  CheckTensor("x", x).On({}).IsOneOf(kFloats).Shape({-1, w.cols}).LastDimDense();
+  CheckTensor("x", x).On(w.device).IsOneOf(kFloats).Shape({-1, w.cols}).LastDimDense();
   const Dims out_shape{x.shape(0), w.rows};
-  CheckTensor("out", out).On({}).IsOneOf(kFloats).Shape(out_shape).LastDimDense().NoOverlap();
+  CheckTensor("out", out).On(w.device).IsOneOf(kFloats).Shape(out_shape).LastDimDense().NoOverlap();
   if (options.bias.defined()) {
-    CheckTensor("bias", options.bias).On({}).Is(DType::kF32).Shape({w.rows}).LastDimDense();
+    CheckTensor("bias", options.bias).On(w.device).Is(DType::kF32).Shape({w.rows}).LastDimDense();
   }
   const TensorView& residual = options.residual;
   if (residual.defined()) {
-    CheckTensor("residual", residual).On({}).Is(out.dtype()).Shape(out_shape).LastDimDense();
+    CheckTensor("residual", residual).On(w.device).Is(out.dtype()).Shape(out_shape).LastDimDense();
   }
   w.packed->Run({.x = x.data(),
                  .out = out.data(),
@@ -158,7 +173,8 @@ void Linear(const TensorView& x, const PackedWeight& weight, const TensorView& o
                  .out_stride = out.stride(0),
                  .residual_stride = residual.defined() ? residual.stride(0) : 0,
                  .dtype_x = x.dtype(),
-                 .dtype_out = out.dtype()});
+                 .dtype_out = out.dtype(),
+                 .stream = cuda::StreamOn(w.device, stream)});
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("linear", {{"out", out}});
 }

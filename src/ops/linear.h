@@ -16,12 +16,15 @@ namespace flashinfer {
 
 std::string ValueText(WeightFormat value);
 void ParseValue(std::string_view field, std::string_view text, WeightFormat& value);
+/// `WeightFormat::kQ4_1`, in the source of kernels.
+std::string SourceText(WeightFormat value);
 
 /// What decides who can pack a weight. Activations may have any accepted dtype afterwards.
 struct LinearProblem {
   WeightFormat format = WeightFormat::kQ4_1;
   int64_t rows = 4096;
   int64_t cols = 4096;
+  int32_t arch = 0;  ///< 0: host memory; 90: a CUDA device of compute capability 9.0
 };
 
 template <FieldsOf<LinearProblem> Self, class Visit>
@@ -29,6 +32,7 @@ void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(format)
   FLASHINFER_NAMED(rows)
   FLASHINFER_NAMED(cols)
+  FLASHINFER_NAMED(arch)
 }
 
 /// One call of Linear(); strides count elements. Null pointers: no bias, no residual.
@@ -44,6 +48,7 @@ struct LinearParams {
   DType dtype_x;
   DType dtype_out;
   float scale = 1.0f;  ///< multiplies the product, before bias and residual
+  Stream stream = {};
 };
 
 /// One call of PackedWeight::GatherRows().
@@ -54,6 +59,7 @@ struct GatherRowsParams {
   int64_t ids_stride;
   int64_t out_stride;
   DType dtype_out;
+  Stream stream;
 };
 
 /// A backend's form of a weight.
@@ -65,11 +71,10 @@ class PackedLinear {
   virtual size_t size_bytes() const = 0;
 };
 
-/// Sources of the same cols; `packed(context, source)` after each.
+/// Sources of the same cols.
 struct PackRequest {
   std::span<const WeightView> sources;
-  PackedWeight::PackedCallback packed = nullptr;
-  void* context = nullptr;
+  PackOptions options = {};
 };
 
 struct LinearOp {

@@ -17,7 +17,7 @@ struct FormatRow {
   int64_t block_bytes;
 };
 
-constexpr std::array<FormatRow, 12> kFormats{{
+constexpr std::array<FormatRow, kNumWeightFormats> kFormats{{
     {WeightFormat::kF32, "f32", 1, 4},
     {WeightFormat::kF16, "f16", 1, 2},
     {WeightFormat::kBF16, "bf16", 1, 2},
@@ -49,6 +49,13 @@ int64_t BlockSize(WeightFormat format) { return RowOf(format).block_size; }
 int64_t BlockBytes(WeightFormat format) { return RowOf(format).block_bytes; }
 
 std::string ValueText(WeightFormat value) { return std::string(Name(value)); }
+
+std::string SourceText(WeightFormat value) {
+  constexpr std::array<std::string_view, kNumWeightFormats> kNames{
+      "kF32",  "kF16",  "kBF16", "kQ4_0", "kQ4_1", "kQ8_0",
+      "kQ4_K", "kQ6_K", "kQ5_0", "kQ5_1", "kQ5_K", "kMXFP4"};
+  return fmt::format("WeightFormat::{}", kNames.at(static_cast<size_t>(value)));
+}
 
 void ParseValue(std::string_view field, std::string_view text, WeightFormat& value) {
   std::vector<std::string> names;

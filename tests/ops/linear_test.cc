@@ -10,6 +10,7 @@
 #include "support/cases/linear.h"
 #include "support/checks/linear.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/gguf_blocks.h"
 #include "support/host_tensor.h"
 
@@ -25,31 +26,43 @@ TEST_P(LinearCaseTest, EveryCandidateMatchesTheOracle) { ExpectCaseHolds(CheckLi
 
 INSTANTIATE_TEST_SUITE_P(Shared, LinearCaseTest, ::testing::ValuesIn(LinearCases()));
 
-TEST(Linear, SourcesPackedTogetherFollowEachOtherInTheOutput) {
+/// out = x · Wᵀ on the weight's device.
+HostTensor Multiply(const HostTensor& x, const PackedWeight& weight) {
+  HostTensor out(DType::kF32, {x.view().shape(0), weight.rows()});
+  DeviceCopies on(weight.device());
+  Linear(on(x), weight, on(out));
+  on.Fetch();
+  return out;
+}
+
+class LinearOnDeviceTest : public ::testing::TestWithParam<Device> {};
+
+TEST_P(LinearOnDeviceTest, SourcesPackedTogetherFollowEachOtherInTheOutput) {
   std::mt19937_64 rng(12);
   const std::vector<uint8_t> a = RandomWeight(WeightFormat::kQ4_1, 20, 256, rng);
   const std::vector<uint8_t> b = RandomWeight(WeightFormat::kBF16, 7, 256, rng);
   const std::vector<uint8_t> c = RandomWeight(WeightFormat::kQ6_K, 33, 256, rng);
+  const std::vector<uint8_t> d = RandomWeight(WeightFormat::kQ6_K, 18, 256, rng);
   const WeightView sources[] = {{a.data(), WeightFormat::kQ4_1, 20, 256},
                                 {b.data(), WeightFormat::kBF16, 7, 256},
-                                {c.data(), WeightFormat::kQ6_K, 33, 256}};
+                                {c.data(), WeightFormat::kQ6_K, 33, 256},
+                                {d.data(), WeightFormat::kQ6_K, 18, 256}};
   HostTensor x(DType::kF32, {5, 256});
   x.FillNormal(rng);
   std::vector<const void*> released;
   const PackedWeight together(
-      sources, Backend(),
-      [](void* context, const WeightView& source) {
-        static_cast<std::vector<const void*>*>(context)->push_back(source.data);
-      },
-      &released);
-  EXPECT_EQ(released, (std::vector<const void*>{a.data(), b.data(), c.data()}));
-  ASSERT_EQ(together.rows(), 60);
-  HostTensor out(DType::kF32, {5, 60});
-  Linear(x, together, out);
+      sources, {.device = GetParam(),
+                .packed =
+                    [](void* context, const WeightView& source) {
+                      static_cast<std::vector<const void*>*>(context)->push_back(source.data);
+                    },
+                .context = &released});
+  EXPECT_EQ(released, (std::vector<const void*>{a.data(), b.data(), c.data(), d.data()}));
+  ASSERT_EQ(together.rows(), 78);
+  const HostTensor out = Multiply(x, together);
   int64_t first = 0;
   for (const WeightView& source : sources) {
-    HostTensor alone(DType::kF32, {5, source.rows});
-    Linear(x, PackedWeight(source), alone);
+    const HostTensor alone = Multiply(x, PackedWeight(source, {.device = GetParam()}));
     for (int64_t t = 0; t < 5; ++t) {
       for (int64_t r = 0; r < source.rows; ++r) {
         EXPECT_EQ(out.At({t, first + r}), alone.At({t, r}));
@@ -57,21 +70,32 @@ TEST(Linear, SourcesPackedTogetherFollowEachOtherInTheOutput) {
     }
     first += source.rows;
   }
+  HostTensor ids(DType::kI32, {5});
+  ids.FillWith({77, 59, 20, 19, 60});
+  HostTensor rows(DType::kF32, {5, 256});
+  DeviceCopies on(GetParam());
+  together.GatherRows(on(ids), on(rows));
+  on.Fetch();
+  std::vector<double> expected;
+  for (const auto& [source, row] : {std::pair{3, 17}, {2, 32}, {1, 0}, {0, 19}, {3, 0}}) {
+    const std::vector<double> all = Dequantize(sources[source]);
+    expected.insert(expected.end(), all.begin() + row * 256, all.begin() + (row + 1) * 256);
+  }
+  EXPECT_TRUE(AllNear(rows, expected, {1e-6, 2e-7}));
 }
 
-TEST(Linear, ATokenThatIsNotFiniteStaysAlone) {
+TEST_P(LinearOnDeviceTest, ATokenThatIsNotFiniteStaysAlone) {
   std::mt19937_64 rng(13);
-  for (WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kF32, WeightFormat::kBF16}) {
-    const std::vector<uint8_t> data = RandomWeight(format, 40, 64, rng);
-    const PackedWeight weight({data.data(), format, 40, 64});
-    HostTensor x(DType::kF32, {9, 64});
+  for (WeightFormat format : kWeightFormats) {
+    SCOPED_TRACE(Name(format));
+    const std::vector<uint8_t> data = RandomWeight(format, 40, 256, rng);
+    const PackedWeight weight({data.data(), format, 40, 256}, {.device = GetParam()});
+    HostTensor x(DType::kF32, {9, 256});
     x.FillNormal(rng);
-    HostTensor clean(DType::kF32, {9, 40});
-    Linear(x, weight, clean);
+    const HostTensor clean = Multiply(x, weight);
     x.Set({4, 3}, std::nan(""));
     x.Set({6, 60}, HUGE_VAL);
-    HostTensor out(DType::kF32, {9, 40});
-    Linear(x, weight, out);
+    const HostTensor out = Multiply(x, weight);
     for (int64_t t = 0; t < 9; ++t) {
       for (int64_t r = 0; r < 40; ++r) {
         if (t == 4 || t == 6) {
@@ -84,21 +108,30 @@ TEST(Linear, ATokenThatIsNotFiniteStaysAlone) {
   }
 }
 
-TEST(Linear, GatherRowsDequantisesExactly) {
+TEST_P(LinearOnDeviceTest, TinyActivationsRoundToNumbers) {
+  std::mt19937_64 rng(16);
+  const std::vector<uint8_t> data = RandomWeight(WeightFormat::kQ4_0, 8, 64, rng);
+  const PackedWeight weight({data.data(), WeightFormat::kQ4_0, 8, 64}, {.device = GetParam()});
+  HostTensor x(DType::kF32, {2, 64});
+  x.Fill(1e-44);
+  const HostTensor out = Multiply(x, weight);
+  for (double value : out.Values()) EXPECT_LE(std::abs(value), 1e-36);
+}
+
+TEST_P(LinearOnDeviceTest, GatherRowsDequantisesExactly) {
   std::mt19937_64 rng(14);
-  for (WeightFormat format :
-       {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16, WeightFormat::kQ4_0,
-        WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K,
-        WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ5_K, WeightFormat::kMXFP4}) {
+  for (WeightFormat format : kWeightFormats) {
     SCOPED_TRACE(Name(format));
     const std::vector<uint8_t> data = RandomWeight(format, 37, 256, rng);
     const WeightView view{data.data(), format, 37, 256};
-    const PackedWeight weight(view);
+    const PackedWeight weight(view, {.device = GetParam()});
     HostTensor ids(DType::kI32, {4});
     ids.FillWith({36, 0, 17, 36});
     for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-      HostTensor out(dtype, {4, 256}, {260, 1});
-      weight.GatherRows(ids, out);
+      HostTensor out(dtype, {4, 256}, {dtype == DType::kF16 ? 261 : 260, 1});
+      DeviceCopies on(GetParam());
+      weight.GatherRows(on(ids), on(out));
+      on.Fetch();
       const std::vector<double> all = Dequantize(view);
       std::vector<double> expected;
       for (int64_t row : {36, 0, 17, 36}) {
@@ -108,10 +141,22 @@ TEST(Linear, GatherRowsDequantisesExactly) {
     }
     ids.Set({2}, 37);
     HostTensor out(DType::kF32, {4, 256});
-    EXPECT_THAT([&] { weight.GatherRows(ids, out); },
-                ThrowsMessage<Error>("ids[2]: is 37, accepted: 0 to 36"));
+    if (GetParam().type == DeviceType::kCpu) {
+      EXPECT_THAT([&] { weight.GatherRows(ids, out); },
+                  ThrowsMessage<Error>("ids[2]: is 37, accepted: 0 to 36"));
+      continue;
+    }
+    ids.Set({1}, -1);
+    DeviceCopies on(GetParam());
+    weight.GatherRows(on(ids), on(out));
+    on.Fetch();
+    for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(std::isnan(out.At({i, 100})), i == 1 || i == 2);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, LinearOnDeviceTest, ::testing::ValuesIn(TestDevices()));
+// Without a device of the asked kind there is nothing to run.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LinearOnDeviceTest);
 
 TEST(Linear, ErrorsNameArgumentValueAndWhatIsAccepted) {
   std::mt19937_64 rng(15);

@@ -44,7 +44,8 @@ class CpuLinear final : public PackedLinear {
           PackPanel(source, p * kPanelRows, block_.data() + s.offset + p * s.panel_bytes);
         }
       });
-      if (request.packed != nullptr) request.packed(request.context, source);
+      const PackOptions& options = request.options;
+      if (options.packed != nullptr) options.packed(options.context, source);
     }
   }
 
@@ -199,6 +200,7 @@ class CpuLinear final : public PackedLinear {
 }  // namespace
 
 bool AcceptsLinear(const LinearProblem& problem, std::string* why) {
+  if (problem.arch != 0) return Refuse(why, "tensors are on a CUDA device");
   if (problem.cols % BlockSize(problem.format) != 0) {
     return Refuse(why, "cols must be a multiple of the format's block");
   }

@@ -21,15 +21,6 @@ uint16_t Read16(const uint8_t* p) {
 }
 float ReadF16(const uint8_t* p) { return ToFloat(F16{Read16(p)}); }
 
-/// 32 columns of one row as unsigned quants, and what multiplies them, as stored.
-struct RowTile {
-  std::array<uint8_t, 32> q{};
-  uint16_t d = 0;  ///< f16 bits; of the 256 columns in K formats
-  uint16_t m = 0;  ///< f16 bits; Q4_1's m, Q4_K's dmin
-  /// Q4_K, Q5_K: scale, min; Q6_K: of columns 0..15, 16..31 (i8 bits); MXFP4: exponent, nothing
-  std::array<uint8_t, 2> scales{};
-};
-
 void ReadNibbles(const uint8_t* p, RowTile& tile) {
   for (size_t i = 0; i < 16; ++i) {
     tile.q[i] = p[i] & 15;
@@ -83,6 +74,8 @@ void ReadQ6K(const uint8_t* block, int64_t sub, RowTile& tile) {
   tile.scales = {block[192 + sub * 2], block[192 + sub * 2 + 1]};
   tile.d = Read16(block + 208);
 }
+
+}  // namespace
 
 RowTile ReadTile(WeightFormat format, const uint8_t* row, int64_t t) {
   RowTile tile;
@@ -139,6 +132,8 @@ RowTile ReadTile(WeightFormat format, const uint8_t* row, int64_t t) {
   }
   return tile;
 }
+
+namespace {
 
 /// Offset of tile `t` in a panel, and of the header that holds its d.
 int64_t TileOffset(WeightFormat format, int64_t t) {

@@ -9,9 +9,12 @@
 #include "kernels/activation/activation_spec.h"
 #include "kernels/attention/decode_spec.h"
 #include "kernels/attention/merge_states_spec.h"
+#include "kernels/linear/gather_rows_spec.h"
+#include "kernels/linear/linear_spec.h"
 #include "kernels/norm/norm_spec.h"
 #include "kernels/page/page_copy_spec.h"
 #include "kernels/rope/rope_spec.h"
+#include "ops/linear.h"
 
 namespace flashinfer::cuda {
 namespace {
@@ -35,6 +38,7 @@ KernelFamily Family() {
 std::span<const KernelFamily> KernelFamilies() {
   static const auto& families = *new std::array{
       Family<kernels::ActivationSpec>(),  Family<kernels::DecodeSpec>(),
+      Family<kernels::GatherRowsSpec>(),  Family<kernels::LinearSimtSpec>(),
       Family<kernels::MergeStatesSpec>(), Family<kernels::NormSpec>(),
       Family<kernels::PageCopySpec>(),    Family<kernels::RopeSpec>(),
   };

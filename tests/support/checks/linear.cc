@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/linear.h"
+#include "support/device.h"
 #include "support/gguf_blocks.h"
 #include "support/mismatch.h"
 
@@ -108,12 +109,14 @@ void CheckLinear(const LinearCase& c, CaseRun& run) {
   const std::vector<double> rounded =
       quantized ? Oracle(c, in, RoundTo8Bits(in.x.Values())) : exact;
   run.ForEachCandidate<LinearOp>({c.format, c.rows, c.cols}, c, [&](Trial& trial) {
-    const PackedWeight weight(in.view, trial.backend());
+    const PackedWeight weight(in.view, {.backend = trial.backend(), .device = trial.device()});
     trial.ExpectTrue("the weight says who packed it", weight.backend() == trial.candidate());
     HostTensor out(c.dtype_out, {c.num_tokens, c.rows}, {c.rows + c.padding, 1});
-    Linear(in.x, weight, out,
-           {.bias = c.has_bias ? in.bias.view() : TensorView(),
-            .residual = c.has_residual ? in.residual.view() : TensorView()});
+    DeviceCopies on(trial.device());
+    Linear(on(in.x), weight, on(out),
+           {.bias = c.has_bias ? on(in.bias) : TensorView(),
+            .residual = c.has_residual ? on(in.residual) : TensorView()});
+    on.Fetch();
     const std::vector<double> values = out.Values();
     for (size_t i = 0; i < values.size(); ++i) {
       Tolerance loose = ToleranceOf(c.dtype_out, c.cols);
