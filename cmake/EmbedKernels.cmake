@@ -1,34 +1,31 @@
-# Embeds the headers that kernels are compiled from: flashinfer_embed_kernels(TARGET ...) adds a source
-# with one read-only table to each target. As a script (cmake -P) it writes that source. The table holds, for each
+# Embeds the headers that kernels are compiled from: flashinfer_embed_kernels(TARGET [HEADER ...]) adds a
+# source with one read-only table to the target, which holds HEADERs (those of tests) beside src/kernels.
+# As a script (cmake -P) it writes that source. The table holds, for each
 # header, its text, the headers that it needs (itself and what they include), and one hash of their
 # names and contents: the part of a kernel's key that stands for device code.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
-  function(flashinfer_embed_kernels)
+  function(flashinfer_embed_kernels target)
     set(root ${PROJECT_SOURCE_DIR})
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/src/kernels/*.h ${root}/src/kernels/*.cuh)
-    list(APPEND headers ${root}/src/core/field_list.h ${root}/include/flashinfer/dtype.h
-         ${root}/include/flashinfer/weight_format.h)
-    set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_headers.cc)
+    list(APPEND headers ${root}/src/core/field_list.h ${root}/src/core/tensor_map.h
+         ${root}/include/flashinfer/dtype.h ${root}/include/flashinfer/weight_format.h ${ARGN})
+    set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_headers_${target}.cc)
     set(script ${root}/cmake/EmbedKernels.cmake)
     add_custom_command(OUTPUT ${output} DEPENDS ${headers} ${script} VERBATIM
       COMMAND ${CMAKE_COMMAND} "-Dheaders=${headers}" -Droot=${root} -Doutput=${output} -P ${script}
       COMMENT "Embedding kernel headers")
-    add_custom_target(embedded_headers DEPENDS ${output})  # else each target would write it
-    foreach(target IN LISTS ARGN)
-      target_sources(${target} PRIVATE ${output})
-      add_dependencies(${target} embedded_headers)
-    endforeach()
+    target_sources(${target} PRIVATE ${output})
   endfunction()
   return()
 endif()
 
 cmake_minimum_required(VERSION 3.25)
 
-# As kernels include them: relative to src or include.
+# As kernels include them: relative to src, include or tests.
 set(names "")
 foreach(path IN LISTS headers)
   file(RELATIVE_PATH name ${root} ${path})
-  string(REGEX REPLACE "^(src|include)/" "" name ${name})
+  string(REGEX REPLACE "^(src|include|tests)/" "" name ${name})
   list(APPEND names ${name})
   set(path_${name} ${path})
   file(STRINGS ${path} lines REGEX "^#include \"[^\"]+\"")

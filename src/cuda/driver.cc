@@ -67,6 +67,7 @@ std::string FindAll(void* library, Driver& d) {
   find("cuOccupancyMaxActiveBlocksPerMultiprocessor",
        d.cuOccupancyMaxActiveBlocksPerMultiprocessor);
   find("cuLaunchKernelEx", d.cuLaunchKernelEx);
+  find("cuTensorMapEncodeTiled", d.cuTensorMapEncodeTiled);
   return missing;
 }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/tensor_map.h"
+
 namespace flashinfer::cuda {
 
 // Declared here and not taken from cuda.h, so that a build needs no CUDA toolkit. Layouts and
@@ -103,6 +105,10 @@ struct Driver {
   Result (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int* num_blocks, FunctionHandle,
                                                         int block_size, size_t smem_bytes);
   Result (*cuLaunchKernelEx)(const LaunchConfig*, FunctionHandle, void** params, void** extra);
+  Result (*cuTensorMapEncodeTiled)(TensorMap*, int data_type, uint32_t rank, void* data,
+                                   const uint64_t* sizes, const uint64_t* stride_bytes,
+                                   const uint32_t* box, const uint32_t* element_strides,
+                                   int interleave, int swizzle, int l2_promotion, int fill);
 };
 
 /// The driver, opened and initialised at the first call; null when there is none or it sees no

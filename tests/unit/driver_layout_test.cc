@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "cuda/driver.h"
+#include "cuda/tensor_map.h"
 
 namespace flashinfer::cuda {
 namespace {
@@ -19,6 +20,7 @@ static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(offsetof(LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
 static_assert(sizeof(DevicePointer) == sizeof(CUdeviceptr));
 static_assert(sizeof(DeviceHandle) == sizeof(CUdevice));
+static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 
 TEST(DriverLayout, ValuesAreNvidias) {
   EXPECT_EQ(kSuccess, CUDA_SUCCESS);
@@ -44,6 +46,10 @@ TEST(DriverLayout, ValuesAreNvidias) {
   same(LaunchAttribute::kClusterSize, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   same(LaunchAttribute::kProgrammaticSerialization,
        CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  same(TensorMapSwizzle::kNone, CU_TENSOR_MAP_SWIZZLE_NONE);
+  same(TensorMapSwizzle::k32B, CU_TENSOR_MAP_SWIZZLE_32B);
+  same(TensorMapSwizzle::k64B, CU_TENSOR_MAP_SWIZZLE_64B);
+  same(TensorMapSwizzle::k128B, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "kernels/attention/decode_spec.h"
 #include "kernels/ptx/atom.cuh"
+#include "kernels/ptx/cp_async.cuh"
 #include "kernels/ptx/griddepcontrol.cuh"
 #include "kernels/tile/element.cuh"
 #include "kernels/tile/reduce.cuh"

@@ -26,6 +26,13 @@ __device__ __forceinline__ float rcp_approx(float x) {
   return y;
 }
 
+/// Within 2^-11 of tanh(x).
+__device__ __forceinline__ float tanh_approx(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /// 1 / sqrt(x) within 2^-22.9; exact powers of four stay exact.
 __device__ __forceinline__ float RsqrtApprox(float x) {
   float y;

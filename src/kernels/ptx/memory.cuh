@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves of 1 to 16 bytes, and copies to shared memory that go on in the background (SM80).
+// Moves of 1 to 16 bytes.
 #pragma once
 
 #include "kernels/portable.h"
+#include "kernels/ptx/createpolicy.cuh"
 
 namespace flashinfer::kernels::ptx {
 
@@ -41,8 +42,7 @@ __device__ __forceinline__ Words<kBytes> ld_evict_first(const void* from) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (kBytes == 16) {
     Words<kBytes> v;
-    uint64_t policy;
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    const uint64_t policy = createpolicy_evict_first();
     asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                  : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
                  : "l"(from), "l"(policy)
@@ -67,46 +67,6 @@ __device__ __forceinline__ void st(void* to, const Words<kBytes>& v) {
   } else {
     *static_cast<uint8_t*>(to) = static_cast<uint8_t>(v.w[0]);
   }
-}
-
-__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-/// Copies kBytes (4, 8 or 16) of global to shared memory; done after cp_async_wait_group(). At once
-/// below SM80.
-template <int kBytes>
-__device__ __forceinline__ void cp_async(void* to_shared, const void* from) {
-#if __CUDA_ARCH__ >= 800
-  if constexpr (kBytes == 16) {
-    asm volatile(
-        "cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to_shared)),
-        "l"(from)
-        : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to_shared)),
-                 "l"(from), "n"(kBytes)
-                 : "memory");
-  }
-#else
-  st<kBytes>(to_shared, ld<kBytes>(from));
-#endif
-}
-
-/// Ends a group of copies of this thread.
-__device__ __forceinline__ void cp_async_commit_group() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-/// Waits until at most kPending of this thread's groups are not done; the thread then sees what it
-/// copied.
-template <int kPending>
-__device__ __forceinline__ void cp_async_wait_group() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-#endif
 }
 
 }  // namespace flashinfer::kernels::ptx

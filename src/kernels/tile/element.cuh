@@ -2,6 +2,7 @@
 // Elements of any floating-point dtype as f32: whole accesses widened and narrowed by a thread.
 #pragma once
 
+#include "flashinfer/dtype.h"
 #include "kernels/ptx/convert.cuh"
 #include "kernels/ptx/memory.cuh"
 
