@@ -154,6 +154,7 @@ void ExpectWithin(const std::string& name, float from, float to, double relative
   std::mt19937 random = Random();
   std::uniform_real_distribution<float> uniform(from, to);
   std::vector<float> x;
+  x.reserve(exact.size() + 100000);
   for (const auto& [at, value] : exact) x.push_back(at);
   for (int i = 0; i < 100000; ++i) x.push_back(uniform(random));
   const auto got = RunOn<float>(probe, x, x.size(), x.size() * 4);
