@@ -43,8 +43,9 @@ std::string SourceText(float value);
 std::string SourceText(DType value);
 
 /// Renders the unit of a spec: a struct with kName, kType, kHeader, kNamespace, kMinArch, a type
-/// Params, a field list, and functions NumThreads(spec) and SmemBytes(spec) beside it. Its header
-/// has a function template Run<spec>(params) in the namespace kNamespace.
+/// Params, a field list, and functions NumThreads(spec) and SmemBytes(spec) beside it, and
+/// MinBlocksPerSm(spec) where that bounds its registers. Its header has a function template
+/// Run<spec>(params) in the namespace kNamespace.
 template <class Spec>
 Unit Render(const Spec& spec) {
   Unit unit{.spec = FieldsText(Spec::kName, spec),
@@ -61,6 +62,7 @@ Unit Render(const Spec& spec) {
         .append(SourceText(value));
   });
   const std::string_view type = Spec::kType;
+  constexpr bool kIsBounded = requires { MinBlocksPerSm(spec); };
   unit.source = fmt::format(
       "// {spec}\n"
       "#include \"kernels/portable.h\"\n"
@@ -71,13 +73,14 @@ Unit Render(const Spec& spec) {
       "static_assert(sizeof({type}::Params) == {params_bytes});\n"
       "static_assert(NumThreads(kSpec) == {num_threads});\n"
       "static_assert(SmemBytes(kSpec) == {smem_bytes});\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(NumThreads(kSpec))\n"
+      "extern \"C\" __global__ void __launch_bounds__(NumThreads(kSpec){min_blocks})\n"
       "flashinfer_kernel(const __grid_constant__ {type}::Params params) {{\n"
       "  {run}::Run<kSpec>(params);\n"
       "}}\n",
       fmt::arg("spec", unit.spec), fmt::arg("header", unit.header), fmt::arg("type", type),
       fmt::arg("fields", fields), fmt::arg("params_bytes", sizeof(typename Spec::Params)),
       fmt::arg("num_threads", unit.num_threads), fmt::arg("smem_bytes", unit.smem_bytes),
+      fmt::arg("min_blocks", kIsBounded ? ", MinBlocksPerSm(kSpec)" : ""),
       fmt::arg("run", Spec::kNamespace));
   return unit;
 }

@@ -3,6 +3,7 @@
 #include "plan/decode_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace flashinfer {
 namespace {
@@ -112,12 +113,25 @@ class Walk {
   int64_t used_ = 0;
 };
 
+/// Keys of a piece when there are more slots than it is worth to use. Of a request alone, cutting
+/// saves time in proportion to the keys of a piece, and merging takes time in proportion to the
+/// number of pieces: their sum is least where both grow with the root of its length. H200,
+/// 2026-11-30, 64 heads on 8 of 128 bf16: 1000 keys in pieces of 128 take 11.3 µs, of 64 12.2, of
+/// 32 14.8; 8192 keys in pieces of 192 25.9, of 256 22.9, of 512 23.0.
+int64_t SmallestCut(const DecodeBatch& batch, const DecodePlanLimits& limits) {
+  int64_t longest = 0;
+  for (int64_t kv_len : batch.kv_len) longest = std::max(longest, kv_len);
+  const auto cut = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(longest)));
+  return std::max<int64_t>(limits.min_kv_chunk,
+                           (cut + limits.kv_tile - 1) / limits.kv_tile * limits.kv_tile);
+}
+
 void RunWalk(const DecodeBatch& batch, const DecodePlanLimits& limits, Cuts cuts,
              DecodePlan& plan) {
   Walk walk(batch, limits, cuts, plan);
   int64_t capacity = walk.TotalCost() / limits.num_slots + 1;
   // Balance alone would cut short batches into crumbs.
-  capacity = std::max<int64_t>(capacity, limits.min_kv_chunk + kPieceCost);
+  capacity = std::max<int64_t>(capacity, SmallestCut(batch, limits) + kPieceCost);
   while (!walk.Run(capacity)) capacity += capacity / 16 + 1;
 }
 

@@ -26,7 +26,7 @@ constexpr size_t Aligned(size_t bytes) {
 /// Offsets of what the host writes in one copy: the executor's own memory, as plans that share a
 /// workspace may run in turns.
 struct TableLayout {
-  size_t slot_begin;
+  size_t slots;
   size_t pieces;
   size_t counters;
   size_t end;
@@ -34,8 +34,8 @@ struct TableLayout {
 
 TableLayout MakeTableLayout(int64_t num_slots, int64_t num_pieces, int64_t num_counters) {
   TableLayout l{};
-  l.slot_begin = 0;
-  l.pieces = l.slot_begin + Aligned(static_cast<size_t>(num_slots + 1) * 4);
+  l.slots = 0;
+  l.pieces = l.slots + Aligned(static_cast<size_t>(num_slots) * sizeof(kernels::DecodeSlot));
   l.counters = l.pieces + Aligned(static_cast<size_t>(num_pieces) * sizeof(DecodePiece));
   l.end = l.counters + Aligned(static_cast<size_t>(num_counters) * 4);
   return l;
@@ -48,11 +48,11 @@ struct PartialLayout {
   size_t end;
 };
 
-PartialLayout MakePartialLayout(int64_t num_rows, int64_t head_dim_vo) {
+PartialLayout MakePartialLayout(int64_t num_rows, int64_t num_columns) {
   PartialLayout l{};
   l.ml = 0;
   l.o = l.ml + Aligned(static_cast<size_t>(num_rows) * 8);
-  l.end = l.o + Aligned(static_cast<size_t>(num_rows * head_dim_vo) * 4);
+  l.end = l.o + Aligned(static_cast<size_t>(num_rows * num_columns) * 4);
   return l;
 }
 
@@ -91,22 +91,28 @@ kernels::DecodeSpec SpecOf(const AttentionProblem& p, int32_t access_bytes) {
                                   .arch = p.arch});
 }
 
-/// Bytes to which every row of the cache is aligned, up to 16.
-int32_t AccessBytes(const PagedKvCache& cache, DType dtype, const AttentionProblem& p) {
-  const auto element = static_cast<int32_t>(SizeBytes(dtype));
+/// Bytes to which every row of the cache is aligned, up to 16; fewer where queries and outputs
+/// cannot be moved in as many elements, or in 4.
+int32_t AccessBytes(const AttentionTensors& t, const AttentionProblem& p) {
+  const auto element = static_cast<int32_t>(SizeBytes(p.dtype_kv));
   VectorSize size(16 / element);
-  for (const TensorView& t : {cache.k, cache.v}) {
-    size.Pointer(t.data(), dtype).Count(t.stride(0)).Count(t.stride(1)).Count(t.stride(2));
+  for (const TensorView& x : {t.cache.k, t.cache.v}) {
+    size.Pointer(x.data(), p.dtype_kv).Count(x.stride(0)).Count(x.stride(1)).Count(x.stride(2));
   }
-  return size.Count(p.head_dim_qk).Count(p.head_dim_vo).value() * element;
+  VectorSize part(4);
+  part.Pointer(t.q.data(), p.dtype_q).Pointer(t.out.data(), p.dtype_out);
+  for (const TensorView& x : {t.q, t.out}) part.Count(x.stride(0)).Count(x.stride(1));
+  const int32_t elements = size.Count(p.head_dim_qk).Count(p.head_dim_vo).value();
+  return std::min(elements, part.value() < 4 ? part.value() : elements) * element;
 }
 
-bool HasWideStrides(const PagedKvCache& cache) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+/// Whether a cache tensor has so many accesses that 32 bits cannot count them.
+bool IsWide(const PagedKvCache& cache, int32_t vector_size) {
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
   for (const TensorView& t : {cache.k, cache.v}) {
-    for (int i = 0; i < 3; ++i) {
-      if (t.stride(i) > kMost) return true;
-    }
+    int64_t last = 0;
+    for (int i = 0; i < 3; ++i) last += std::max<int64_t>(0, t.shape(i) - 1) * t.stride(i);
+    if (last / vector_size > kMost) return true;
   }
   return false;
 }
@@ -133,10 +139,10 @@ class DecodeSimt final : public AttentionExecutor {
 
   void Run(const AttentionTensors& t, Stream stream) const override {
     if (plan_.pieces.empty()) return;
-    const kernels::DecodeParams params = ParamsOf(t);
-    Launch(KernelFor(t.cache),
-           {.grid_x = num_slots_, .grid_y = num_tiles_, .overlaps_previous = true}, params,
-           StreamOn(device_, stream));
+    const Choice choice = KernelFor(t);
+    const kernels::DecodeParams params = ParamsOf(t, choice.vector_size);
+    Launch(*choice.kernel, {.grid_x = num_slots_, .grid_y = num_tiles_, .overlaps_previous = true},
+           params, StreamOn(device_, stream));
   }
 
  private:
@@ -159,14 +165,14 @@ class DecodeSimt final : public AttentionExecutor {
                             .max_partials = MaxPartials(num_slots_)};
     const int64_t rows_per_partial = num_tiles_ * spec_.rows_tile;
     // A workspace that cannot hold partial results gets a plan without.
-    if (MakePartialLayout(limits.max_partials * rows_per_partial, problem_.head_dim_vo).end >
-        workspace.max_bytes()) {
+    if (MakePartialLayout(limits.max_partials * rows_per_partial, kernels::DecodeColumns(spec_))
+            .end > workspace.max_bytes()) {
       limits.max_partials = 0;
     }
     PlanDecode({tables.kv_len, tables.kv_begin, problem_.window_left}, limits, plan_);
     // Sizes for any batch of so many requests: addresses that a graph has recorded stay valid.
     const int64_t num_partials = std::max<int64_t>(limits.max_partials, plan_.num_partials);
-    partials_ = MakePartialLayout(num_partials * rows_per_partial, problem_.head_dim_vo);
+    partials_ = MakePartialLayout(num_partials * rows_per_partial, kernels::DecodeColumns(spec_));
     workspace.Reserve(partials_.end);
     workspace_ = &workspace;
   }
@@ -180,30 +186,41 @@ class DecodeSimt final : public AttentionExecutor {
     }
     block_ = static_cast<char*>(tables_->Reserve(layout_.end));
     staging_.assign(layout_.end, 0);  // counters begin at 0
-    std::copy(plan_.slot_begin.begin(), plan_.slot_begin.end(),
-              reinterpret_cast<int32_t*>(staging_.data() + layout_.slot_begin));
+    auto* slots = reinterpret_cast<kernels::DecodeSlot*>(staging_.data() + layout_.slots);
+    for (size_t i = 0; i + 1 < plan_.slot_begin.size(); ++i) {
+      const int32_t begin = plan_.slot_begin[i];
+      const int32_t num_pieces = plan_.slot_begin[i + 1] - begin;
+      if (num_pieces == 0) continue;
+      slots[i] = {.first = plan_.pieces[static_cast<size_t>(begin)],
+                  .num_pieces = num_pieces,
+                  .first_index = begin};
+    }
     std::copy(plan_.pieces.begin(), plan_.pieces.end(),
               reinterpret_cast<DecodePiece*>(staging_.data() + layout_.pieces));
     CopyToDevice(block_, staging_.data(), staging_.size(), stream);
   }
 
   /// The planned kernel; another one of the same tiles where rows are less aligned than that.
-  const Kernel& KernelFor(const PagedKvCache& cache) const {
-    const int32_t access_bytes = AccessBytes(cache, problem_.dtype_kv, problem_);
-    const bool is_wide = HasWideStrides(cache);
-    if (!is_wide &&
-        access_bytes >= spec_.vector_size * kernels::DecodeElementBytes(spec_.dtype_kv)) {
-      return *kernel_;
+  struct Choice {
+    const Kernel* kernel;
+    int32_t vector_size;
+  };
+  Choice KernelFor(const AttentionTensors& t) const {
+    kernels::DecodeSpec spec = spec_;
+    const int32_t access_bytes = AccessBytes(t, problem_);
+    if (access_bytes < spec.vector_size * kernels::DecodeElementBytes(spec.dtype_kv)) {
+      spec = SpecOf(problem_, access_bytes);
+      FLASHINFER_CHECK(spec.rows_tile == spec_.rows_tile,
+                       "tensors: rows are aligned to {} bytes of the cache, accepted with head_dim "
+                       "{}: 4 or more",
+                       access_bytes, problem_.head_dim_vo);
     }
-    kernels::DecodeSpec spec = SpecOf(problem_, access_bytes);
-    spec.wide_strides = is_wide;
-    FLASHINFER_CHECK(spec.rows_tile == spec_.rows_tile,
-                     "cache: rows are aligned to {} bytes, accepted with head_dim {}: 4 or more",
-                     access_bytes, problem_.head_dim_vo);
-    return jit::GetKernel(spec, device_);
+    spec.wide_strides = IsWide(t.cache, spec.vector_size);
+    if (spec == spec_) return {kernel_, spec.vector_size};
+    return {&jit::GetKernel(spec, device_), spec.vector_size};
   }
 
-  kernels::DecodeParams ParamsOf(const AttentionTensors& t) const {
+  kernels::DecodeParams ParamsOf(const AttentionTensors& t, int32_t vector_size) const {
     const AttentionProblem& p = problem_;
     const PageStrides k = StridesOf(t.cache.k, t.cache.layout);
     const PageStrides v = StridesOf(t.cache.v, t.cache.layout);
@@ -222,7 +239,7 @@ class DecodeSimt final : public AttentionExecutor {
             .lse = has_lse ? t.lse.data_as<float>() : nullptr,
             .pages = pages_,
             .pieces = reinterpret_cast<const DecodePiece*>(block_ + layout_.pieces),
-            .slot_begin = reinterpret_cast<const int32_t*>(block_ + layout_.slot_begin),
+            .slots = reinterpret_cast<const kernels::DecodeSlot*>(block_ + layout_.slots),
             .partial_o = reinterpret_cast<float*>(partials + partials_.o),
             .partial_ml = reinterpret_cast<float*>(partials + partials_.ml),
             .counters = reinterpret_cast<uint32_t*>(block_ + layout_.counters),
@@ -237,8 +254,8 @@ class DecodeSimt final : public AttentionExecutor {
             .lse_stride_request = has_lse ? t.lse.stride(0) : 0,
             .lse_stride_head = has_lse ? t.lse.stride(1) : 0,
             .pages_stride = pages_stride_,
-            .k_strides = {k.page, k.token, k.head},
-            .v_strides = {v.page, v.token, v.head},
+            .k_strides = {k.page / vector_size, k.token / vector_size, k.head},
+            .v_strides = {v.page / vector_size, v.token / vector_size, v.head},
             .page_size = kernels::MakeDivisor(static_cast<uint32_t>(std::max(1, p.page_size))),
             .head_dim_qk = p.head_dim_qk,
             .head_dim_vo = p.head_dim_vo,
@@ -296,7 +313,8 @@ size_t DecodeSimtWorkspaceBytes(const AttentionProblem& problem, int64_t max_req
   const int64_t num_tiles = problem.num_kv_heads * RowTiles(problem, spec);
   // The largest devices have 192 multiprocessors; 16 blocks of a kind fit on each at most.
   const int64_t num_partials = MaxPartials(NumSlots(192 * 16, num_tiles));
-  return MakePartialLayout(num_partials * num_tiles * spec.rows_tile, problem.head_dim_vo).end;
+  return MakePartialLayout(num_partials * num_tiles * spec.rows_tile, kernels::DecodeColumns(spec))
+      .end;
 }
 
 }  // namespace flashinfer::cuda

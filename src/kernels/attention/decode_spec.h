@@ -22,7 +22,15 @@ struct alignas(16) DecodePiece {
   int32_t merge;          ///< the request's place among those that are merged
 };
 
-/// Elements between pages, tokens and heads of one cache tensor.
+/// A block's pieces, the first of them at hand: a look-up less before its keys can be loaded.
+struct alignas(16) DecodeSlot {
+  DecodePiece first;
+  int32_t num_pieces;
+  int32_t first_index;  ///< into the list of pieces, where the others follow
+};
+
+/// Between pages and tokens of one cache tensor in accesses of vector_size elements, between heads
+/// in elements.
 struct DecodeCacheStrides {
   int64_t page;
   int64_t token;
@@ -35,8 +43,8 @@ struct DecodeHeadValues {
   int64_t stride;
 };
 
-/// Block (slot, tile) works on pieces slot_begin[slot] to slot_begin[slot + 1]; tile / row_tiles is
-/// the KV head. Strides count elements.
+/// Block (slot, tile) works on the pieces of slots[slot]; tile / row_tiles is the KV head. Strides
+/// count elements but for those of the cache.
 struct DecodeParams {
   const void* q;  // [num_requests, num_qo_heads, head_dim_qk]
   const void* k;
@@ -45,8 +53,8 @@ struct DecodeParams {
   float* lse;            // [num_requests, num_qo_heads], base 2; null: not wanted
   const int32_t* pages;  ///< null: one page of all tokens, in which requests begin at page_begin
   const DecodePiece* pieces;
-  const int32_t* slot_begin;  // [num_slots + 1]
-  float* partial_o;           // [num_partials, num_tiles, rows_tile, head_dim_vo]
+  const DecodeSlot* slots;    // [num_slots]
+  float* partial_o;           // [num_partials, num_tiles, rows_tile, DecodeColumns()], permuted
   float* partial_ml;          // [num_partials, num_tiles, rows_tile, 2]: maximum and sum
   uint32_t* counters;         // [num_merges, num_tiles], 0 between launches
   DecodeHeadValues sinks;     // [num_qo_heads]: natural logits that add to the sum
@@ -92,7 +100,7 @@ struct DecodeSpec {
   int32_t tokens_tile = 4;   ///< tokens of a group of lanes per stage: 1, 2, 4 or 8
   int32_t num_stages = 3;    ///< depth of the copy ring
   bool soft_cap = false;
-  bool wide_strides = false;  ///< between pages or tokens of the cache, of 2^31 elements or more
+  bool wide_strides = false;  ///< the cache spans 2^32 accesses (64 GB) or more
 
   friend constexpr bool operator==(const DecodeSpec&, const DecodeSpec&) = default;
 };
@@ -118,6 +126,13 @@ inline constexpr int32_t kDecodeWarps = kDecodeThreads / 32;
 
 constexpr int32_t NumThreads(const DecodeSpec&) { return kDecodeThreads; }
 
+/// Blocks of a multiprocessor for which registers are kept free: 168 of a thread or 128. 64 outputs
+/// of a thread in 128 would spill (H200, 64 requests of 8192 keys: 707 µs against 604), and two
+/// blocks hide less (635).
+constexpr int32_t MinBlocksPerSm(const DecodeSpec& s) {
+  return s.rows_tile * s.vo_accesses * s.vector_size >= 64 ? 3 : 4;
+}
+
 constexpr int32_t DecodeElementBytes(DType dtype) {
   return dtype == DType::kF32 ? 4 : dtype == DType::kF16 || dtype == DType::kBF16 ? 2 : 1;
 }
@@ -137,10 +152,13 @@ constexpr int32_t DecodeColumns(const DecodeSpec& s) {
   return s.token_lanes * s.vo_accesses * s.vector_size;
 }
 
+/// Floats of an access to shared memory.
+constexpr int32_t DecodePart(const DecodeSpec& s) { return s.vector_size < 4 ? s.vector_size : 4; }
+
 /// The copy ring, which the merge of warps uses after it.
 constexpr int32_t DecodeRingBytes(const DecodeSpec& s) {
   const int32_t ring = s.num_stages * DecodeStageBytes(s);
-  const int32_t merge = kDecodeWarps * s.rows_tile * DecodeColumns(s) * 4;
+  const int32_t merge = kDecodeThreads * s.rows_tile * s.vo_accesses * s.vector_size * 4;
   return ring > merge ? ring : merge;
 }
 
@@ -188,13 +206,20 @@ constexpr DecodeSpec MakeDecodeSpec(const DecodeShape& shape) {
          2 * s.rows_tile * most * s.vector_size <= 64) {
     s.rows_tile *= 2;
   }
-  // About 16 KB a stage: three blocks of an SM then have 96 KB on their way.
+  // About 16 KB a stage: three blocks of an SM then have 96 KB on their way. More than 32 scores
+  // and 64 values of keys would not fit into registers beside the outputs.
   s.tokens_tile = 8;
   while (s.tokens_tile > 1 &&
-         (DecodeStageBytes(s) > 16384 || s.tokens_tile * s.qk_accesses * s.vector_size > 64)) {
+         (DecodeStageBytes(s) > 16384 || s.tokens_tile * s.qk_accesses * s.vector_size > 64 ||
+          s.tokens_tile * s.rows_tile > 32)) {
     s.tokens_tile /= 2;
   }
-  s.num_stages = shape.arch < 80 || DecodeStageBytes(s) > 16384 ? 2 : 3;
+  // Bound by multiply-adds, the warps wait for each other's copies less with 48 KB; bound by bytes,
+  // 32 KB are better (H200, 2026-11-30: groups of 8 604 against 632 µs, of 4 262 against 254).
+  const int32_t ring = s.rows_tile == 8 ? 49152 : 32768;
+  s.num_stages = shape.arch < 80 ? 2 : ring / DecodeStageBytes(s);
+  if (s.num_stages < 2) s.num_stages = 2;
+  if (s.num_stages > 6) s.num_stages = 6;
   return s;
 }
 

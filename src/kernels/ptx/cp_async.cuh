@@ -8,11 +8,13 @@
 
 namespace flashinfer::kernels::ptx {
 
-/// Copies kBytes (4, 8 or 16); done after cp_async_wait_group().
+/// Copies kBytes; done after cp_async_wait_group(). Fewer than 4 bytes go at once.
 template <int kBytes>
 __device__ __forceinline__ void cp_async(void* to_shared, const void* from) {
 #if __CUDA_ARCH__ >= 800
-  if constexpr (kBytes == 16) {
+  if constexpr (kBytes < 4) {
+    st<kBytes>(to_shared, ld<kBytes>(from));
+  } else if constexpr (kBytes == 16) {
     asm volatile(
         "cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to_shared)),
         "l"(from)

@@ -53,6 +53,23 @@ __device__ __forceinline__ Words<kBytes> ld_evict_first(const void* from) {
   return ld<kBytes>(from);
 }
 
+/// ld() past the L1 cache, of what other blocks wrote; 4, 8 or 16 bytes.
+template <int kBytes>
+__device__ __forceinline__ Words<kBytes> ld_l2(const void* from) {
+  Words<kBytes> v;
+  if constexpr (kBytes == 16) {
+    const uint4 x = __ldcg(static_cast<const uint4*>(from));
+    v.w[0] = x.x, v.w[1] = x.y, v.w[2] = x.z, v.w[3] = x.w;
+  } else if constexpr (kBytes == 8) {
+    const uint2 x = __ldcg(static_cast<const uint2*>(from));
+    v.w[0] = x.x, v.w[1] = x.y;
+  } else {
+    static_assert(kBytes == 4, "4, 8 or 16 bytes");
+    v.w[0] = __ldcg(static_cast<const uint32_t*>(from));
+  }
+  return v;
+}
+
 /// One store; `to` is aligned to kBytes.
 template <int kBytes>
 __device__ __forceinline__ void st(void* to, const Words<kBytes>& v) {

@@ -28,24 +28,26 @@ __device__ __forceinline__ float WarpMax(float x) {
 /// Sums each of kCount values over kLanes neighbouring lanes, and leaves each lane with its share:
 /// the value whose index has the lane's lowest bit as its highest bit, the next one as its next,
 /// and so on, first in `x`; with more lanes than values, lanes that differ in higher bits only have
-/// the same. Takes about kCount shuffles where sums one by one take kCount · log2 kLanes.
-template <int kCount, int kLanes, int kMask = 1, int kSize>
+/// the same. Takes about kCount shuffles where sums one by one take kCount · log2 kLanes. Lanes
+/// whose place i holds value i ^ (the share's index), as far as the first log2 kPermuted bits go,
+/// need not select what they keep there.
+template <int kCount, int kLanes, int kPermuted = 1, int kMask = 1, int kSize>
 __device__ __forceinline__ void SumScattered(float (&x)[kSize]) {
   static_assert(kCount <= kSize, "the array holds the values");
   if constexpr (kMask < kLanes) {
     if constexpr (kCount > 1) {
       constexpr int kHalf = kCount / 2;
-      const bool is_upper = (threadIdx.x & kMask) != 0;
+      const bool is_upper = kPermuted == 1 && (threadIdx.x & kMask) != 0;
 #pragma unroll
       for (int i = 0; i < kHalf; ++i) {
         const float kept = is_upper ? x[i + kHalf] : x[i];
         const float given = is_upper ? x[i] : x[i + kHalf];
         x[i] = kept + __shfl_xor_sync(kFullWarp, given, kMask);
       }
-      SumScattered<kHalf, kLanes, kMask * 2>(x);
+      SumScattered<kHalf, kLanes, (kPermuted > 1 ? kPermuted / 2 : 1), kMask * 2>(x);
     } else {
       x[0] += __shfl_xor_sync(kFullWarp, x[0], kMask);
-      SumScattered<1, kLanes, kMask * 2>(x);
+      SumScattered<1, kLanes, 1, kMask * 2>(x);
     }
   }
 }
