@@ -51,14 +51,6 @@ void WriteManifest(const std::string& folder, const std::vector<std::string>& pa
   if (!file.flush()) throw Error(ErrorKind::kIo, folder + "/manifest.txt: cannot be written");
 }
 
-bool TakesArch(const std::string& spec, const std::string& arch) {
-  const std::string family = spec.substr(0, spec.find(' '));
-  for (const KernelFamilyInfo& info : KernelFamilies()) {
-    if (info.name == family) return info.min_arch <= std::stoi(arch);
-  }
-  return true;
-}
-
 std::vector<CompileJob> Jobs(const PackBuildOptions& options) {
   std::vector<std::string> specs;
   for (const std::string& recipe : options.recipes) ReadRecipe(recipe, specs);
@@ -67,7 +59,7 @@ std::vector<CompileJob> Jobs(const PackBuildOptions& options) {
   jobs.reserve(specs.size() * options.archs.size());
   for (const std::string& arch : options.archs) {
     for (const std::string& spec : specs) {
-      if (TakesArch(spec, arch)) jobs.push_back({spec, arch});
+      if (KernelMinArch(spec) <= std::stoi(arch)) jobs.push_back({spec, arch});
     }
   }
   return jobs;

@@ -23,7 +23,7 @@ FLASHINFER_API std::string CacheFolder();
 struct KernelFamilyInfo {
   std::string name;    ///< `norm.simt`
   std::string header;  ///< that holds the device code
-  int32_t min_arch;    ///< the lowest compute capability, 75
+  int32_t min_arch;    ///< the lowest compute capability of any of its specs, 75
   std::string example;
 };
 FLASHINFER_API std::vector<KernelFamilyInfo> KernelFamilies();
@@ -34,6 +34,9 @@ FLASHINFER_API std::vector<std::string> KernelArchs();
 /// The unit that is compiled for a spec. Throws kInvalidArgument when the spec names no family or
 /// a field that it has not.
 FLASHINFER_API std::string KernelSource(std::string_view spec);
+
+/// The lowest compute capability that a spec compiles for, 80. Throws as KernelSource() does.
+FLASHINFER_API int32_t KernelMinArch(std::string_view spec);
 
 /// A compiled kernel. Counts are the assembler's, -1 where it said nothing.
 struct CompiledKernel {

@@ -43,9 +43,10 @@ std::string SourceText(float value);
 std::string SourceText(DType value);
 
 /// Renders the unit of a spec: a struct with kName, kType, kHeader, kNamespace, kMinArch, a type
-/// Params, a field list, and functions NumThreads(spec) and SmemBytes(spec) beside it, and
-/// MinBlocksPerSm(spec) where that bounds its registers. Its header has a function template
-/// Run<spec>(params) in the namespace kNamespace.
+/// Params, a field list, and functions NumThreads(spec) and SmemBytes(spec) beside it;
+/// MinBlocksPerSm(spec) where that bounds its registers, MinArch(spec) where some of its specs need
+/// more than kMinArch. Its header has a function template Run<spec>(params) in the namespace
+/// kNamespace.
 template <class Spec>
 Unit Render(const Spec& spec) {
   Unit unit{.spec = FieldsText(Spec::kName, spec),
@@ -54,6 +55,7 @@ Unit Render(const Spec& spec) {
             .num_threads = NumThreads(spec),
             .smem_bytes = SmemBytes(spec),
             .min_arch = Spec::kMinArch};
+  if constexpr (requires { MinArch(spec); }) unit.min_arch = MinArch(spec);
   std::string fields;
   ForEachField(spec, [&](std::string_view name, const auto& value) {
     fields.append(fields.empty() ? "." : ", .")

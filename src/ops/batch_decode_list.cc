@@ -2,6 +2,7 @@
 // The candidates of batch decode, in order.
 #include "backends/cpu/attention.h"
 #include "backends/cuda/decode_simt.h"
+#include "backends/cuda/prefill_mma.h"
 #include "cuda/device.h"
 #include "ops/batch_decode.h"
 
@@ -12,7 +13,12 @@ std::span<const Candidate<AttentionProblem, AttentionEntry>> BatchDecodeOp::Cand
       {{"cuda.simt",
         cuda::Available,
         cuda::AcceptsDecodeSimt,
-        {cuda::MakeDecodeSimt, cuda::DecodeSimtWorkspaceBytes}}},
+        {cuda::MakeDecodeSimt, cuda::DecodeSimtWorkspaceBytes}},
+       // What decode has no kernel for, as a prefill of one token.
+       {"cuda.mma",
+        cuda::Available,
+        cuda::AcceptsPrefillMma,
+        {cuda::MakePrefillMma, cuda::PrefillMmaWorkspaceBytes}}},
       cpu::AcceptsAttention, cpu::AttentionEntries<cpu::AttentionKind::kDecode>());
   return kCandidates;
 }

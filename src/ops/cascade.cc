@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/fields.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 #include "ops/batch_prefill.h"
 #include "ops/merge_state.h"
@@ -114,17 +115,17 @@ size_t MultiLevelCascadeAttention::WorkspaceBytes(const AttentionProblem& proble
                                           backend);
 }
 
-void MultiLevelCascadeAttention::Plan(const AttentionProblem& problem,
+void MultiLevelCascadeAttention::Plan(const AttentionProblem& given,
                                       std::span<const CascadeLevel> levels, Backend backend,
                                       Stream stream) {
   Impl& impl = *impl_;
+  const Device device = impl.workspace.device();
+  AttentionProblem problem = given;
+  problem.arch = cuda::ArchOf(device);
   if (LogLevel() > 0) [[unlikely]]
     LogPlan(ObjectText(&impl), problem, levels);
   impl.num_levels = 0;  // half a plan must not run
   CheckCascadeProblem(problem);
-  const Device device = impl.workspace.device();
-  FLASHINFER_CHECK(device.type == DeviceType::kCpu,
-                   "workspace: is on {}, accepted in a cascade: cpu", Name(device));
   FLASHINFER_CHECK(!levels.empty(), "levels: is empty, expected 1 or more");
   const int64_t num_tokens = NumTokens(levels[0]);
   int64_t max_groups = 0;
@@ -134,7 +135,9 @@ void MultiLevelCascadeAttention::Plan(const AttentionProblem& problem,
                      NumTokens(levels[i]), num_tokens);
     max_groups = std::max(max_groups, levels[i].qo_indptr.shape(0) - 1);
   }
-  impl.merge = Choose<MergeStateOp>({problem.dtype_out}, backend);
+  // Candidates of attention and of merging have the same names on the CPU alone.
+  impl.merge = Choose<MergeStateOp>({.dtype = problem.dtype_out, .arch = problem.arch},
+                                    device.type == DeviceType::kCpu ? backend : Backend());
   impl.states.emplace(problem, num_tokens);
   impl.attention_bytes = PlannedAttention::WorkspaceBytes(Choose<BatchPrefillOp>, problem,
                                                           max_groups, num_tokens, backend);
@@ -192,7 +195,8 @@ void MultiLevelCascadeAttention::Run(const TensorView& q, const PagedKvCache& ca
                 .num_tokens = q.shape(0),
                 .num_heads = p.num_qo_heads,
                 .head_dim = p.head_dim_vo,
-                .dtype = p.dtype_out});
+                .dtype = p.dtype_out,
+                .stream = stream});
   }
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("cascade.run", {{"out", out}, {"lse", lse}});

@@ -54,6 +54,8 @@ std::vector<std::string> KernelArchs() {
 
 std::string KernelSource(std::string_view spec) { return cuda::RenderText(spec).source; }
 
+int32_t KernelMinArch(std::string_view spec) { return cuda::RenderText(spec).min_arch; }
+
 CompiledKernel GetKernel(std::string_view spec, std::string_view arch) {
   const jit::Unit unit = cuda::RenderText(spec);
   const jit::Target target = jit::ParseTarget(arch);

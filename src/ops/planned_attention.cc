@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/fields.h"
+#include "cuda/device.h"
 
 namespace flashinfer {
 
@@ -53,8 +54,10 @@ void PlannedAttention::Read(const AttentionPlanInputs& inputs, const AttentionPr
   ReadMask(problem.mask, inputs.mask, tables_);
 }
 
-void PlannedAttention::Plan(const AttentionProblem& problem, const AttentionPlanInputs& inputs,
+void PlannedAttention::Plan(const AttentionProblem& given, const AttentionPlanInputs& inputs,
                             Backend backend, Stream stream) {
+  AttentionProblem problem = given;
+  problem.arch = cuda::ArchOf(workspace_->device());
   if (Logs(1)) [[unlikely]] {
     std::vector<LogArgument> arguments{
         {"object", ObjectText(this)},      {"problem", FieldsText(name_, problem)},

@@ -8,6 +8,7 @@
 #include "flashinfer/attention/prefill.h"
 #include "support/attention_compare.h"
 #include "support/cases/attention.h"
+#include "support/device.h"
 
 namespace flashinfer::test {
 namespace {
@@ -28,9 +29,9 @@ TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
   p.mask = MaskMode::kCausal;
   p.fixed_split_size = 64;
   const AttentionCase whole{p, {300}, {300}};
-  for (const std::string& candidate : AcceptingCandidates<BatchPrefillOp>(p)) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<BatchPrefillOp>(p)) {
     AttentionInputs in(whole, 35);
-    Workspace workspace;
+    Workspace workspace(device);
     RunPrefill(whole, in, workspace, candidate);
     const std::vector<double> at_once = in.out.Values();
     const std::vector<double> lse_at_once = in.lse.Values();
@@ -42,10 +43,12 @@ TEST(BatchPrefill, FixedSplitsMakeARowIndependentOfItsChunk) {
       const auto view = [](const std::vector<int32_t>& x) {
         return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
       };
-      prefill.Plan(p, view(qo_indptr), {view(indptr), view(in.indices), view(last)}, {},
+      DeviceCopies on(device);
+      prefill.Plan(p, view(qo_indptr), {view(indptr), on(view(in.indices)), view(last)}, {},
                    Backend(candidate));
-      prefill.Run(in.q.view().Slice(begin, end), in.cache(), in.out.view().Slice(begin, end),
-                  in.lse.view().Slice(begin, end));
+      prefill.Run(on(in.q).Slice(begin, end), {on(in.k_pool), on(in.v_pool), in.cache().layout},
+                  on(in.out).Slice(begin, end), on(in.lse).Slice(begin, end));
+      on.Fetch();
     }
     EXPECT_EQ(in.out.Values(), at_once) << candidate;
     EXPECT_EQ(in.lse.Values(), lse_at_once) << candidate;
@@ -58,10 +61,10 @@ TEST(BatchPrefill, FixedSplitsMakeARequestIndependentOfTheBatch) {
   for (int32_t window : {-1, 100}) {
     p.window_left = window;
     p.fixed_split_size = 128;
-    for (const std::string& candidate : AcceptingCandidates<BatchPrefillOp>(p)) {
+    for (const auto& [candidate, device] : CandidatesOnDevices<BatchPrefillOp>(p)) {
       const AttentionCase alone{p, {150}, {321}};
       const AttentionInputs in(alone, 36);
-      Workspace workspace;
+      Workspace workspace(device);
       RunPrefill(alone, in, workspace, candidate);
       // Last of many short ones, and before a long one.
       for (bool comes_last : {true, false}) {

@@ -10,6 +10,7 @@
 #include "ops/batch_prefill.h"
 #include "support/attention_compare.h"
 #include "support/cases/attention.h"
+#include "support/device.h"
 
 namespace flashinfer::test {
 namespace {
@@ -73,10 +74,18 @@ struct Cascade {
 
 void RunCascade(const AttentionCase& c, const Cascade& cascade, Workspace& workspace,
                 std::string_view backend = "auto") {
+  DeviceCopies on(workspace.device());
+  std::vector<CascadeLevel> levels = cascade.views();
+  for (CascadeLevel& level : levels) level.pages.indices = on(level.pages.indices);
+  const AttentionInputs& in = cascade.in;
+  const PagedKvCache cache = in.cache();
+  on(in.k_pool);
+  on(in.v_pool);
   MultiLevelCascadeAttention attention(workspace);
-  attention.Plan(c.problem, cascade.views(), Backend(backend));
-  attention.Run(cascade.in.q, cascade.in.cache(), cascade.in.out, cascade.in.lse,
-                cascade.in.extras());
+  attention.Plan(c.problem, levels, Backend(backend));
+  attention.Run(on(in.q), {on(cache.k), on(cache.v), cache.layout}, on(in.out), on(in.lse),
+                ExtrasOn(on, in));
+  on.Fetch();
 }
 
 std::vector<AttentionCase> CascadeCases() {
@@ -112,10 +121,10 @@ class CascadeCaseTest : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(CascadeCaseTest, EveryCandidateMatchesTheOracle) {
   const AttentionCase& c = GetParam();
-  for (const std::string& candidate : AcceptingCandidates<BatchPrefillOp>(c.problem)) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<BatchPrefillOp>(c.problem)) {
     SCOPED_TRACE(CaseText(candidate, c));
     const Cascade cascade(c, 3, 2, 91);
-    Workspace workspace;
+    Workspace workspace(device);
     RunCascade(c, cascade, workspace, candidate);
     ExpectMatches(c, cascade.in, AttentionOracle(c, cascade.in));
   }
@@ -215,10 +224,6 @@ TEST(Cascade, ErrorsNameArgumentValueAndWhatIsAccepted) {
               ThrowsMessage<Error>("has_sinks: is true, accepted in a cascade: false"));
   EXPECT_THAT(plan([](auto& p) { p.dtype_out = DType::kE4M3; }),
               ThrowsMessage<Error>("dtype_out: is e4m3, accepted in a cascade: f32, f16, bf16"));
-  Workspace elsewhere(Device{DeviceType::kCuda, 0});
-  MultiLevelCascadeAttention on_device(elsewhere);
-  EXPECT_THAT([&] { on_device.Plan(c.problem, cascade.views()); },
-              ThrowsMessage<Error>("workspace: is on cuda:0, accepted in a cascade: cpu"));
   EXPECT_THAT([&] { attention.Plan(c.problem, {}); },
               ThrowsMessage<Error>("levels: is empty, expected 1 or more"));
   cascade.levels[1].qo_indptr.back() -= 1;

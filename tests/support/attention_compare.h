@@ -21,7 +21,7 @@ inline void PrintTo(const AttentionCase& c, std::ostream* stream) {
 inline void ExpectMatches(const AttentionCase& c, const AttentionInputs& in,
                           const AttentionResult& expected) {
   EXPECT_TRUE(AllNear(in.out, expected.out, AttentionTolerance(c)));
-  EXPECT_TRUE(AllNear(in.lse, expected.lse, LseTolerance()));
+  EXPECT_TRUE(AllNear(in.lse, expected.lse, AttentionLseTolerance(c)));
 }
 
 }  // namespace flashinfer::test

@@ -9,6 +9,7 @@
 #include "kernels/activation/activation_spec.h"
 #include "kernels/attention/decode_spec.h"
 #include "kernels/attention/merge_states_spec.h"
+#include "kernels/attention/prefill_spec.h"
 #include "kernels/linear/gather_rows_spec.h"
 #include "kernels/linear/linear_spec.h"
 #include "kernels/norm/norm_spec.h"
@@ -40,7 +41,8 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::ActivationSpec>(),  Family<kernels::DecodeSpec>(),
       Family<kernels::GatherRowsSpec>(),  Family<kernels::LinearSimtSpec>(),
       Family<kernels::MergeStatesSpec>(), Family<kernels::NormSpec>(),
-      Family<kernels::PageCopySpec>(),    Family<kernels::RopeSpec>(),
+      Family<kernels::PageCopySpec>(),    Family<kernels::PrefillSpec>(),
+      Family<kernels::RopeSpec>(),
   };
   return families;
 }

@@ -14,10 +14,11 @@ namespace flashinfer::kernels::ptx {
 
 enum class Transposed : bool { kNo, kYes };
 
+/// `at` is a shared_address(): one address and constant offsets from it take fewer registers than
+/// pointers.
 template <int kCount, Transposed kTransposed = Transposed::kNo>
-__device__ __forceinline__ void ldmatrix(uint32_t (&r)[kCount], const void* row) {
+__device__ __forceinline__ void ldmatrix(uint32_t (&r)[kCount], uint32_t at) {
   static_assert(kCount == 1 || kCount == 2 || kCount == 4, "1, 2 or 4 matrices");
-  const uint32_t at = shared_address(row);
   if constexpr (kCount == 1 && kTransposed == Transposed::kNo) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
                  : "=r"(r[0])
@@ -49,6 +50,11 @@ __device__ __forceinline__ void ldmatrix(uint32_t (&r)[kCount], const void* row)
                  : "r"(at)
                  : "memory");
   }
+}
+
+template <int kCount, Transposed kTransposed = Transposed::kNo>
+__device__ __forceinline__ void ldmatrix(uint32_t (&r)[kCount], const void* row) {
+  ldmatrix<kCount, kTransposed>(r, shared_address(row));
 }
 
 template <int kCount, Transposed kTransposed = Transposed::kNo>

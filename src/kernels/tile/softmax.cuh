@@ -23,8 +23,8 @@ __device__ __forceinline__ float RescaleFactor(float before, float after) {
 /// cap · tanh(x / cap).
 __device__ __forceinline__ float SoftCap(float x, float cap) {
   // tanh u = 1 - 2 / (e^2u + 1), within 2^-22 of 1.
-  const float e = ptx::ex2_approx(2.0f * kLog2E * x / cap);
-  return cap * (1.0f - 2.0f / (e + 1.0f));
+  const float e = ptx::ex2_approx(2.0f * kLog2E * __fdividef(x, cap));
+  return cap * (1.0f - 2.0f * ptx::rcp_approx(e + 1.0f));
 }
 
 /// log2 of the sum of exponentials; -inf when nothing was seen.

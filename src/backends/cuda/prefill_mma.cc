@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prefill on tensor cores: a plan in device memory, and one launch a call.
+#include "backends/cuda/prefill_mma.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "backends/cuda/problem.h"
+#include "core/check.h"
+#include "cuda/launch.h"
+#include "cuda/memory.h"
+#include "jit/store.h"
+#include "kernels/attention/prefill_spec.h"
+#include "plan/attention_plan.h"
+
+namespace flashinfer::cuda {
+namespace {
+
+using kernels::PrefillPiece;
+using kernels::PrefillRequest;
+using kernels::PrefillSpec;
+
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;
+
+/// Shared memory that a block may have, by architecture (CUDA C++ Programming Guide).
+constexpr int32_t BlockSmemBytes(int32_t arch) {
+  switch (arch) {
+    case 75:
+      return 64 << 10;
+    case 80:
+    case 87:
+      return 163 << 10;
+    case 86:
+    case 88:
+    case 89:
+    case 120:
+    case 121:
+      return 99 << 10;
+    default:
+      return 227 << 10;
+  }
+}
+
+PrefillSpec SpecOf(const AttentionProblem& p, int64_t rows) {
+  PrefillSpec spec = kernels::MakePrefillSpec({.dtype_q = p.dtype_q,
+                                               .dtype_kv = p.dtype_kv,
+                                               .dtype_out = p.dtype_out,
+                                               .head_dim_qk = p.head_dim_qk,
+                                               .head_dim_vo = p.head_dim_vo,
+                                               .rows = rows,
+                                               .smem_bytes = BlockSmemBytes(p.arch)});
+  spec.mask = p.mask == MaskMode::kCustom      ? kernels::kMaskCustom
+              : p.mask == MaskMode::kMultiItem ? kernels::kMaskMultiItem
+                                               : kernels::kMaskPlain;
+  spec.has_bias = p.has_bias;
+  spec.alibi = p.pos_encoding == PositionEncoding::kAlibi;
+  spec.rope = p.pos_encoding == PositionEncoding::kRopeLlama;
+  spec.soft_cap = p.logits_soft_cap > 0;
+  return spec;
+}
+
+/// Blocks that a plan counts with side by side: half as many pieces are enough where tiles of rows
+/// alone do not fill the device.
+int32_t NumLanes(int64_t resident, int64_t num_tiles) {
+  const int64_t lanes = resident / num_tiles;
+  return static_cast<int32_t>(lanes < 2 ? 1 : std::max<int64_t>(2, lanes / 4));
+}
+
+size_t PartialBytes(const PrefillSpec& spec, int64_t num_partials, int64_t num_tiles) {
+  const int64_t rows = num_partials * num_tiles * kernels::PrefillRows(spec);
+  return static_cast<size_t>(rows * (spec.vo_columns + 2) * 4);
+}
+
+/// Elements that rows of a tensor are aligned to, in bytes up to 16.
+template <class... Strides>
+int32_t AccessBytes(const TensorView& t, Strides... strides) {
+  const auto element = static_cast<int32_t>(SizeBytes(t.dtype()));
+  VectorSize size(16 / element);
+  size.Pointer(t.data(), t.dtype());
+  (size.Count(strides), ...);
+  return size.value() * element;
+}
+
+int32_t CacheAccessBytes(const PagedKvCache& cache) {
+  const auto of = [](const TensorView& t) {
+    return AccessBytes(t, t.stride(0), t.stride(1), t.stride(2), t.shape(3));
+  };
+  return std::min(of(cache.k), of(cache.v));
+}
+
+kernels::DecodeHeadValues HeadValues(const TensorView& t) {
+  if (!t.defined()) return {nullptr, 0};
+  return {t.data_as<const float>(), t.stride(0)};
+}
+
+/// Turns per position of each pair, in 2^-64.
+std::vector<uint64_t> TurnsOf(const AttentionProblem& p) {
+  std::vector<uint64_t> turns;
+  turns.reserve(static_cast<size_t>(p.head_dim_qk) / 2);
+  for (int32_t k = 0; k < p.head_dim_qk / 2; ++k) {
+    const double radians = std::pow(double{p.rope_theta}, -2.0 * k / p.head_dim_qk) / p.rope_scale;
+    const double t = radians / (2 * std::numbers::pi);
+    turns.push_back(static_cast<uint64_t>((t - std::floor(t)) * 0x1p64));
+  }
+  return turns;
+}
+
+/// Arrays that go to the device in one copy.
+class Staging {
+ public:
+  void Clear() { bytes_.clear(); }
+  /// The offset at which `values` begin.
+  template <class T>
+  size_t Add(const std::vector<T>& values) {
+    return Add(values.data(), values.size() * sizeof(T));
+  }
+  size_t AddZeros(size_t size) { return Add(nullptr, size); }
+  const std::vector<char>& bytes() const { return bytes_; }
+
+ private:
+  size_t Add(const void* data, size_t size) {
+    const size_t at = (bytes_.size() + 255) / 256 * 256;
+    bytes_.resize(at + size);
+    if (data != nullptr && size > 0) {
+      std::copy_n(static_cast<const char*>(data), size, bytes_.begin() + static_cast<int64_t>(at));
+    }
+    return at;
+  }
+  std::vector<char> bytes_;
+};
+
+class PrefillMma final : public AttentionExecutor {
+ public:
+  void Plan(const AttentionProblem& problem, const AttentionTables& tables, Workspace& workspace,
+            Stream stream) override {
+    problem_ = problem;
+    if (problem.sm_scale == 0) {
+      problem_.sm_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim_qk));
+    }
+    device_ = tables.device;
+    pages_ = problem.page_size == kNoPages ? nullptr : tables.pages;
+    pages_stride_ = tables.pages_stride;
+    mask_ = tables.mask;
+    ReadRequests(tables);
+    const int64_t rows =
+        tables.num_tokens() * problem.group_size() / std::max<int64_t>(1, tables.num_requests());
+    spec_ = SpecOf(problem, rows);
+    spec_.row_scales = IsFp8(problem.dtype_q);
+    kernel_ = &jit::GetKernel(spec_, device_);
+    num_tiles_ = int64_t{problem.num_kv_heads} * spec_.vo_slices;
+    PlanPieces(tables, workspace);
+    Upload(StreamOn(device_, stream));
+  }
+
+  void Run(const AttentionTensors& t, Stream stream) const override {
+    if (pieces_.empty()) return;
+    const kernels::PrefillParams params = ParamsOf(t);
+    Launch(KernelFor(t),
+           {.grid_x = static_cast<int64_t>(pieces_.size()),
+            .grid_y = num_tiles_,
+            .overlaps_previous = true},
+           params, StreamOn(device_, stream));
+  }
+
+ private:
+  void ReadRequests(const AttentionTables& tables) {
+    requests_.clear();
+    for (size_t b = 0; b < tables.kv_len.size(); ++b) {
+      const int64_t rows = int64_t{tables.q_len[b]} * problem_.group_size();
+      FLASHINFER_CHECK(tables.kv_len[b] <= kMost && tables.kv_begin[b] <= kMost && rows <= kMost &&
+                           tables.q_begin[b] <= kMost,
+                       "indptr[{}]: request has {} queries and {} keys from {} on, at most {} are "
+                       "accepted, queries times heads of a group as well",
+                       b, tables.q_len[b], tables.kv_len[b], tables.kv_begin[b], kMost);
+      requests_.push_back({.mask_begin = mask_.custom_begin.empty() ? 0 : mask_.custom_begin[b],
+                           .q_begin = static_cast<int32_t>(tables.q_begin[b]),
+                           .q_len = tables.q_len[b],
+                           .kv_len = static_cast<int32_t>(tables.kv_len[b]),
+                           .page_begin = static_cast<int32_t>(tables.kv_begin[b]),
+                           .prefix_len = mask_.prefix_len.empty() ? 0 : mask_.prefix_len[b],
+                           .unused = 0});
+    }
+  }
+
+  void PlanPieces(const AttentionTables& tables, Workspace& workspace) {
+    const int64_t resident =
+        int64_t{kernel_->device->num_sms} * std::max(1, kernel_->blocks_per_sm);
+    const int32_t lanes = NumLanes(resident, num_tiles_);
+    AttentionPlanLimits limits{
+        .rows_tile = kernels::PrefillRows(spec_),
+        .kv_tile = spec_.kv_tile,
+        .num_lanes = lanes,
+        .min_kv_chunk = 256,
+        .fixed_kv_chunk = problem_.fixed_split_size,
+        .max_partials = problem_.fixed_split_size > 0 ? kMost : MaxPartials(lanes)};
+    const AttentionBatch batch{.q_len = tables.q_len,
+                               .kv_len = tables.kv_len,
+                               .num_kv_heads = 1,
+                               .group_size = problem_.group_size(),
+                               .causal = IsCausal(problem_.mask),
+                               .window_left = problem_.window_left};
+    // Fewer splits where the workspace cannot hold their partial results.
+    const size_t bytes_per_partial = PartialBytes(spec_, 1, num_tiles_);
+    limits.max_partials = std::min<int64_t>(
+        limits.max_partials, static_cast<int64_t>(workspace.max_bytes() / bytes_per_partial));
+    PlanAttention(batch, limits, plan_);
+    // Addresses that a graph has recorded stay valid for any batch, but for fixed splits.
+    num_partials_ = problem_.fixed_split_size > 0 ? plan_.num_partials : limits.max_partials;
+    workspace.Reserve(PartialBytes(spec_, num_partials_, num_tiles_));
+    workspace_ = &workspace;
+    MakePieces();
+  }
+
+  void MakePieces() {
+    merge_of_.assign(static_cast<size_t>(plan_.num_partials), 0);
+    for (size_t i = 0; i < plan_.merges.size(); ++i) {
+      const AttentionMerge& merge = plan_.merges[i];
+      std::fill_n(merge_of_.begin() + merge.first_partial, merge.num_partials,
+                  static_cast<int32_t>(i));
+    }
+    pieces_.clear();
+    for (const AttentionWork& work : plan_.work) {
+      PrefillPiece piece{.request = work.request,
+                         .row_begin = static_cast<int32_t>(work.row_begin),
+                         .kv_begin = static_cast<int32_t>(work.kv_begin),
+                         .kv_end = static_cast<int32_t>(work.kv_end),
+                         .partial = static_cast<int32_t>(work.partial),
+                         .first_partial = 0,
+                         .num_partials = 0,
+                         .merge = 0};
+      if (work.partial >= 0) {
+        piece.merge = merge_of_[static_cast<size_t>(work.partial)];
+        const AttentionMerge& merge = plan_.merges[static_cast<size_t>(piece.merge)];
+        piece.first_partial = static_cast<int32_t>(merge.first_partial);
+        piece.num_partials = merge.num_partials;
+      }
+      pieces_.push_back(piece);
+    }
+  }
+
+  void Upload(Stream stream) {
+    staging_.Clear();
+    requests_at_ = staging_.Add(requests_);
+    pieces_at_ = staging_.Add(pieces_);
+    counters_at_ = staging_.AddZeros(plan_.merges.size() * static_cast<size_t>(num_tiles_) * 4);
+    if (spec_.alibi) slopes_at_ = staging_.Add(AlibiSlopes(problem_.num_qo_heads));
+    if (spec_.rope) turns_at_ = staging_.Add(TurnsOf(problem_));
+    if (tables_ == nullptr || tables_->device() != device_) {
+      tables_ = std::make_unique<Workspace>(device_);
+    }
+    block_ = static_cast<char*>(tables_->Reserve(staging_.bytes().size()));
+    CopyToDevice(block_, staging_.bytes().data(), staging_.bytes().size(), stream);
+  }
+
+  /// The planned kernel, or one of the same tiles for what only Run() sees.
+  const Kernel& KernelFor(const AttentionTensors& t) const {
+    PrefillSpec spec = spec_;
+    spec.kv_access_bytes = CacheAccessBytes(t.cache);
+    spec.q_access_bytes = AccessBytes(t.q, t.q.stride(0), t.q.stride(1));
+    spec.out_access_bytes = AccessBytes(t.out, t.out.stride(0), t.out.stride(1));
+    const AttentionExtras& extras = t.extras;
+    if (extras.q_scales.defined() || extras.k_scales.defined() ||
+        !(problem_.sm_scale * extras.q_scale * extras.k_scale > 0)) {
+      spec.row_scales = true;
+    }
+    if (problem_.has_bias) spec.dtype_bias = t.extras.bias.dtype();
+    return spec == spec_ ? *kernel_ : jit::GetKernel(spec, device_);
+  }
+
+  kernels::PrefillParams ParamsOf(const AttentionTensors& t) const {
+    const AttentionProblem& p = problem_;
+    const PageStrides k = StridesOf(t.cache.k, t.cache.layout);
+    const PageStrides v = StridesOf(t.cache.v, t.cache.layout);
+    const AttentionExtras& extras = t.extras;
+    const bool has_lse = t.lse.defined();
+    const TensorView& bias = extras.bias;
+    const TensorView& items = mask_.token_pos_in_items;
+    // Another plan may have made the workspace grow: it is asked each time where it is.
+    char* partials =
+        static_cast<char*>(workspace_->Reserve(PartialBytes(spec_, num_partials_, num_tiles_)));
+    const int64_t partial_rows = num_partials_ * num_tiles_ * kernels::PrefillRows(spec_);
+    kernels::DecodeHeadValues slopes = HeadValues(extras.alibi_slopes);
+    if (spec_.alibi && slopes.data == nullptr) {
+      slopes = {reinterpret_cast<const float*>(block_ + slopes_at_), 1};
+    }
+    return {.q = t.q.data(),
+            .k = t.cache.k.data(),
+            .v = t.cache.v.data(),
+            .out = t.out.data(),
+            .lse = has_lse ? t.lse.data_as<float>() : nullptr,
+            .pages = pages_,
+            .requests = reinterpret_cast<const PrefillRequest*>(block_ + requests_at_),
+            .pieces = reinterpret_cast<const PrefillPiece*>(block_ + pieces_at_),
+            .partial_o = reinterpret_cast<float*>(partials),
+            .partial_ml = reinterpret_cast<float*>(partials) + partial_rows * spec_.vo_columns,
+            .counters = reinterpret_cast<uint32_t*>(block_ + counters_at_),
+            .custom_mask = mask_.custom,
+            .token_pos = items.defined() ? items.data_as<const int32_t>() : nullptr,
+            .bias = p.has_bias ? bias.data() : nullptr,
+            .sinks = HeadValues(p.has_sinks ? extras.sinks : TensorView()),
+            .q_scales = HeadValues(extras.q_scales),
+            .k_scales = HeadValues(extras.k_scales),
+            .v_scales = HeadValues(extras.v_scales),
+            .slopes = slopes,
+            .turns = spec_.rope ? reinterpret_cast<const uint64_t*>(block_ + turns_at_) : nullptr,
+            .q_stride_token = t.q.stride(0),
+            .q_stride_head = t.q.stride(1),
+            .out_stride_token = t.out.stride(0),
+            .out_stride_head = t.out.stride(1),
+            .lse_stride_token = has_lse ? t.lse.stride(0) : 0,
+            .lse_stride_head = has_lse ? t.lse.stride(1) : 0,
+            .pages_stride = pages_stride_,
+            .token_pos_stride_request = items.defined() ? items.stride(0) : 0,
+            .token_pos_stride_token = items.defined() ? items.stride(1) : 0,
+            .bias_stride_head = p.has_bias && bias.shape(0) > 1 ? bias.stride(0) : 0,
+            .bias_stride_token = p.has_bias ? bias.stride(1) : 0,
+            .k_strides = {k.page, k.token, k.head},
+            .v_strides = {v.page, v.token, v.head},
+            .page_size = kernels::MakeDivisor(static_cast<uint32_t>(std::max(1, p.page_size))),
+            .group_size = kernels::MakeDivisor(static_cast<uint32_t>(p.group_size())),
+            .head_dim_qk = p.head_dim_qk,
+            .head_dim_vo = p.head_dim_vo,
+            .window_left = p.window_left,
+            .sm_scale = p.sm_scale * extras.q_scale * extras.k_scale,
+            .v_scale = extras.v_scale,
+            .soft_cap = p.logits_soft_cap,
+            .causal = IsCausal(p.mask),
+            .mask_is_packed = mask_.is_packed};
+  }
+
+  AttentionProblem problem_;
+  PrefillSpec spec_;
+  const Kernel* kernel_ = nullptr;
+  AttentionPlan plan_;
+  MaskTables mask_;
+  std::vector<PrefillRequest> requests_;
+  std::vector<PrefillPiece> pieces_;
+  std::vector<int32_t> merge_of_;
+  Staging staging_;
+  size_t requests_at_ = 0;
+  size_t pieces_at_ = 0;
+  size_t counters_at_ = 0;
+  size_t slopes_at_ = 0;
+  size_t turns_at_ = 0;
+  std::unique_ptr<Workspace> tables_;
+  char* block_ = nullptr;
+  Workspace* workspace_ = nullptr;
+  Device device_;
+  int64_t num_tiles_ = 1;
+  int64_t num_partials_ = 0;
+  const int32_t* pages_ = nullptr;
+  int64_t pages_stride_ = 1;
+};
+
+}  // namespace
+
+bool AcceptsPrefillMma(const AttentionProblem& p, std::string* why) {
+  if (!IsOnArch(p.arch, PrefillSpec::kMinArch, why)) return false;
+  if (!IsFloat(p.dtype_q) && !IsFp8(p.dtype_q)) {
+    return Refuse(why, "dtype_q must be f32, f16, bf16, e4m3 or e5m2");
+  }
+  const DType compute = kernels::PrefillComputeDType(p.dtype_q);
+  if (!IsOnArch(p.arch, MinArch(PrefillSpec{.dtype_q = p.dtype_q}), why)) return false;
+  if (p.dtype_kv != compute && !IsFp8(p.dtype_kv) && p.dtype_kv != DType::kI8) {
+    return Refuse(why,
+                  "dtype_kv must be what is multiplied (bf16 for bf16 queries, else f16), "
+                  "e4m3, e5m2 or i8");
+  }
+  if (!IsFloat(p.dtype_out) && !IsFp8(p.dtype_out)) {
+    return Refuse(why, "dtype_out must be f32, f16, bf16, e4m3 or e5m2");
+  }
+  if (kernels::SmemBytes(SpecOf(p, 1)) > BlockSmemBytes(p.arch)) {
+    return Refuse(why, "head_dim_qk needs more shared memory than this architecture has");
+  }
+  if (int64_t{p.num_kv_heads} * 4 > 65535) return Refuse(why, "num_kv_heads must be below 16384");
+  return true;
+}
+
+std::unique_ptr<AttentionExecutor> MakePrefillMma() { return std::make_unique<PrefillMma>(); }
+
+size_t PrefillMmaWorkspaceBytes(const AttentionProblem& problem, int64_t max_requests, int64_t) {
+  if (max_requests == 0) return 0;
+  size_t most = 0;
+  for (int64_t rows : {1, 1024}) {
+    const PrefillSpec spec = SpecOf(problem, rows);
+    const int64_t num_tiles = int64_t{problem.num_kv_heads} * spec.vo_slices;
+    // The largest devices have 192 multiprocessors; 16 blocks of a kind fit on each at most.
+    most =
+        std::max(most, PartialBytes(spec, MaxPartials(NumLanes(192 * 16, num_tiles)), num_tiles));
+  }
+  return most;
+}
+
+}  // namespace flashinfer::cuda
