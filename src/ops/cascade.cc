@@ -196,7 +196,7 @@ void MultiLevelCascadeAttention::Run(const TensorView& q, const PagedKvCache& ca
                 .num_heads = p.num_qo_heads,
                 .head_dim = p.head_dim_vo,
                 .dtype = p.dtype_out,
-                .stream = stream});
+                .stream = cuda::StreamOn(impl.workspace.device(), stream)});
   }
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("cascade.run", {{"out", out}, {"lse", lse}});
