@@ -20,7 +20,7 @@ inline void StoreRounded(int8_t* p, F32 v, int n) {
 
 /// F32::kWidth values in half as many bytes, the first in a low nibble.
 inline void StoreNibbles(uint8_t* p, F32 v) {
-  const __m128i codes = _mm512_cvtepi32_epi8(NarrowCodes<E2M1>(v));
+  const __m128i codes = LowBytes(NarrowCodes<E2M1>(v));
   const __m128i pairs = _mm_maddubs_epi16(codes, _mm_set1_epi16(0x1001));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(pairs, pairs));
 }
@@ -42,7 +42,7 @@ inline void StoreRounded(int8_t* p, F32 v, int n) {
   const __m256 high = _mm256_set1_ps(127.0f);
   const __m256 number = _mm256_and_ps(v.v, _mm256_cmp_ps(v.v, v.v, _CMP_ORD_Q));
   const __m256i whole = _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(number, high), low));
-  const __m128i bytes = LowBytes(_mm256_and_si256(whole, _mm256_set1_epi32(0xff)));
+  const __m128i bytes = LowBytes(I32{whole});
   int8_t lanes[16];
   _mm_storeu_si128(reinterpret_cast<__m128i*>(lanes), bytes);
   if (n == F32::kWidth) {

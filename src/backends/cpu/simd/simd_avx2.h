@@ -45,6 +45,10 @@ inline F32 SelectBits(uint32_t bits, F32 x, F32 y) {
   const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), lanes);
   return {_mm256_blendv_ps(y.v, x.v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lanes)))};
 }
+/// Bit i is set where lane i of `a` is not below that of `b`; clear for NaN.
+inline uint32_t NotBelowBits(F32 a, F32 b) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_GE_OQ)));
+}
 /// Lanes 2i and 2i + 1 swapped.
 inline F32 SwapPairs(F32 a) { return {_mm256_permute_ps(a.v, 0xB1)}; }
 /// a * 2^n for whole n in -127 … 128.
@@ -68,6 +72,37 @@ inline float MaxLane(F32 a) {
   __m128 s = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   s = _mm_max_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+/// As many whole numbers of 32 bits.
+struct I32 {
+  __m256i v;
+  static I32 Set(int32_t x) { return {_mm256_set1_epi32(x)}; }
+};
+inline I32 operator+(I32 a, I32 b) { return {_mm256_add_epi32(a.v, b.v)}; }
+inline I32 operator&(I32 a, I32 b) { return {_mm256_and_si256(a.v, b.v)}; }
+inline I32 operator|(I32 a, I32 b) { return {_mm256_or_si256(a.v, b.v)}; }
+inline I32 ShiftLeft(I32 x, int n) { return {_mm256_slli_epi32(x.v, n)}; }
+/// Zeros come in from the left.
+inline I32 ShiftRight(I32 x, int n) { return {_mm256_srli_epi32(x.v, n)}; }
+inline F32 ToF32(I32 x) { return {_mm256_cvtepi32_ps(x.v)}; }
+inline I32 BitsOf(F32 a) { return {_mm256_castps_si256(a.v)}; }
+/// a < b ? x : y, lane by lane.
+inline I32 SelectLess(F32 a, F32 b, I32 x, I32 y) {
+  const __m256i is_less = _mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ));
+  return {_mm256_blendv_epi8(y.v, x.v, is_less)};
+}
+/// `x` where `a` is NaN, else `y`.
+inline I32 SelectNan(F32 a, I32 x, I32 y) {
+  const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q));
+  return {_mm256_blendv_epi8(y.v, x.v, is_nan)};
+}
+/// The low byte of each lane, in the first F32::kWidth bytes.
+inline __m128i LowBytes(I32 x) {
+  const __m256i bytes = _mm256_and_si256(x.v, _mm256_set1_epi32(0xff));
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+  return _mm_packus_epi16(words, words);
 }
 
 inline F32 LoadAs(const float* p) { return {_mm256_loadu_ps(p)}; }

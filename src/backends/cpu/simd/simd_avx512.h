@@ -39,12 +39,38 @@ inline F32 SelectFirst(int n, F32 x, F32 y) {
 inline F32 SelectBits(uint32_t bits, F32 x, F32 y) {
   return {_mm512_mask_blend_ps(static_cast<__mmask16>(bits), y.v, x.v)};
 }
+/// Bit i is set where lane i of `a` is not below that of `b`; clear for NaN.
+inline uint32_t NotBelowBits(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ); }
 /// Lanes 2i and 2i + 1 swapped.
 inline F32 SwapPairs(F32 a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
 /// a * 2^n for whole n.
 inline F32 ScaleByPowerOfTwo(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 inline float Sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
 inline float MaxLane(F32 a) { return _mm512_reduce_max_ps(a.v); }
+
+/// As many whole numbers of 32 bits.
+struct I32 {
+  __m512i v;
+  static I32 Set(int32_t x) { return {_mm512_set1_epi32(x)}; }
+};
+inline I32 operator+(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline I32 operator&(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
+inline I32 operator|(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }
+inline I32 ShiftLeft(I32 x, int n) { return {_mm512_slli_epi32(x.v, static_cast<unsigned>(n))}; }
+/// Zeros come in from the left.
+inline I32 ShiftRight(I32 x, int n) { return {_mm512_srli_epi32(x.v, static_cast<unsigned>(n))}; }
+inline F32 ToF32(I32 x) { return {_mm512_cvtepi32_ps(x.v)}; }
+inline I32 BitsOf(F32 a) { return {_mm512_castps_si512(a.v)}; }
+/// a < b ? x : y, lane by lane.
+inline I32 SelectLess(F32 a, F32 b, I32 x, I32 y) {
+  return {_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
+}
+/// `x` where `a` is NaN, else `y`.
+inline I32 SelectNan(F32 a, I32 x, I32 y) {
+  return {_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), y.v, x.v)};
+}
+/// The low byte of each lane, in the first F32::kWidth bytes.
+inline __m128i LowBytes(I32 x) { return _mm512_cvtepi32_epi8(x.v); }
 
 inline F32 LoadAs(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline F32 FromF16(__m256i h) { return {_mm512_cvtph_ps(h)}; }

@@ -4,6 +4,8 @@
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 
+#if defined(__AVX2__)
+
 /// What FromFloat() of core/convert.h does, as numbers: a mantissa's width, the exponent of the
 /// smallest normal value, the largest value, and what stands for NaN.
 template <class T>
@@ -33,36 +35,29 @@ struct NarrowFormat<E2M1> {
   static constexpr int kSignShift = 28;
 };
 
-#if defined(__AVX512F__)
-
-/// Codes of a narrow format in the low bits of 32-bit lanes; the steps are those of
-/// convert_detail::RoundMagnitude().
+/// Codes of a narrow format in the low bytes of 32-bit lanes, rounded by the steps of
+/// convert_detail::RoundMagnitude(); what is above a low byte means nothing.
 template <class T>
-inline __m512i NarrowCodes(F32 v) {
+inline I32 NarrowCodes(F32 v) {
   using Format = NarrowFormat<T>;
   constexpr int kShift = 23 - Format::kMantissa;
+  constexpr int kBias = (127 + Format::kMinExponent - 1) << 23;
   constexpr int kMagic = (127 + Format::kMinExponent - Format::kMantissa + 23) << 23;
-  const __m512i bits = _mm512_castps_si512(v.v);
-  const __m512i sign = _mm512_and_si512(_mm512_srli_epi32(bits, Format::kSignShift),
-                                        _mm512_set1_epi32(1 << (31 - Format::kSignShift)));
-  const __m512 size = _mm512_min_ps(_mm512_abs_ps(v.v), _mm512_set1_ps(Format::kMax));
-  const __m512i size_bits = _mm512_castps_si512(size);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(size_bits, kShift), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(
-      size_bits, _mm512_add_epi32(odd, _mm512_set1_epi32((1 << (kShift - 1)) - 1)));
-  const __m512i normal =
-      _mm512_sub_epi32(_mm512_srli_epi32(rounded, kShift),
-                       _mm512_set1_epi32((127 + Format::kMinExponent - 1) << Format::kMantissa));
-  const __m512i magic = _mm512_set1_epi32(kMagic);
-  const __m512i subnormal =
-      _mm512_sub_epi32(_mm512_castps_si512(_mm512_add_ps(size, _mm512_castsi512_ps(magic))), magic);
-  const __mmask16 is_small =
-      _mm512_cmplt_epi32_mask(size_bits, _mm512_set1_epi32((127 + Format::kMinExponent) << 23));
-  __m512i code = _mm512_mask_blend_epi32(is_small, normal, subnormal);
-  const __mmask16 is_nan = _mm512_cmp_ps_mask(v.v, v.v, _CMP_UNORD_Q);
-  code = _mm512_mask_blend_epi32(is_nan, code, _mm512_set1_epi32(Format::kNan));
-  return _mm512_or_si512(code, sign);
+  constexpr float kMinNormal = std::bit_cast<float>((127 + Format::kMinExponent) << 23);
+  const F32 size = Min(Abs(v), F32::Set(Format::kMax));
+  const I32 bits = BitsOf(size);
+  const I32 odd = ShiftRight(bits, kShift) & I32::Set(1);
+  const I32 normal = ShiftRight(bits + I32::Set((1 << (kShift - 1)) - 1 - kBias) + odd, kShift);
+  const I32 subnormal = BitsOf(size + F32::Set(std::bit_cast<float>(kMagic)));
+  const I32 code = SelectNan(v, I32::Set(Format::kNan),
+                             SelectLess(size, F32::Set(kMinNormal), subnormal, normal));
+  return code |
+         (ShiftRight(BitsOf(v), Format::kSignShift) & I32::Set(1 << (31 - Format::kSignShift)));
 }
+
+#endif
+
+#if defined(__AVX512F__)
 
 inline F32 WidenFp8(__m128i codes, E4M3) {
   const __m256i words = _mm256_cvtepu8_epi16(codes);
@@ -87,50 +82,14 @@ requires(sizeof(T) == 1) inline F32 LoadPartial(const T* p, int n) {
 }
 template <class T>
 requires(sizeof(T) == 1) inline void StoreAs(T* p, F32 v) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(NarrowCodes<T>(v)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), LowBytes(NarrowCodes<T>(v)));
 }
 template <class T>
 requires(sizeof(T) == 1) inline void StorePartial(T* p, F32 v, int n) {
-  _mm_mask_storeu_epi8(p, FirstLanes(n), _mm512_cvtepi32_epi8(NarrowCodes<T>(v)));
+  _mm_mask_storeu_epi8(p, FirstLanes(n), LowBytes(NarrowCodes<T>(v)));
 }
 
 #elif defined(__AVX2__)
-
-/// Codes of a narrow format in the low bits of 32-bit lanes; the steps are those of
-/// convert_detail::RoundMagnitude().
-template <class T>
-inline __m256i NarrowCodes(F32 v) {
-  using Format = NarrowFormat<T>;
-  constexpr int kShift = 23 - Format::kMantissa;
-  constexpr int kMagic = (127 + Format::kMinExponent - Format::kMantissa + 23) << 23;
-  const __m256i bits = _mm256_castps_si256(v.v);
-  const __m256i sign = _mm256_and_si256(_mm256_srli_epi32(bits, Format::kSignShift),
-                                        _mm256_set1_epi32(1 << (31 - Format::kSignShift)));
-  const __m256 size = _mm256_min_ps(Abs(v).v, _mm256_set1_ps(Format::kMax));
-  const __m256i size_bits = _mm256_castps_si256(size);
-  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(size_bits, kShift), _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_add_epi32(
-      size_bits, _mm256_add_epi32(odd, _mm256_set1_epi32((1 << (kShift - 1)) - 1)));
-  const __m256i normal =
-      _mm256_sub_epi32(_mm256_srli_epi32(rounded, kShift),
-                       _mm256_set1_epi32((127 + Format::kMinExponent - 1) << Format::kMantissa));
-  const __m256i magic = _mm256_set1_epi32(kMagic);
-  const __m256i subnormal =
-      _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(size, _mm256_castsi256_ps(magic))), magic);
-  const __m256i is_small =
-      _mm256_cmpgt_epi32(_mm256_set1_epi32((127 + Format::kMinExponent) << 23), size_bits);
-  __m256i code = _mm256_blendv_epi8(normal, subnormal, is_small);
-  const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v.v, v.v, _CMP_UNORD_Q));
-  code = _mm256_blendv_epi8(code, _mm256_set1_epi32(Format::kNan), is_nan);
-  return _mm256_or_si256(code, sign);
-}
-
-/// The low bytes of the eight lanes, in the low half.
-inline __m128i LowBytes(__m256i lanes) {
-  const __m128i words =
-      _mm_packus_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
-  return _mm_packus_epi16(words, words);
-}
 
 inline F32 WidenFp8(__m128i codes, E4M3) {
   const __m128i words = _mm_cvtepu8_epi16(codes);

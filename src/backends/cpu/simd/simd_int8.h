@@ -11,11 +11,6 @@ enum class QuantBits { k6, k8 };
 
 #if defined(__AVX512F__)
 
-struct I32 {
-  __m512i v;
-  static I32 Set(int32_t x) { return {_mm512_set1_epi32(x)}; }
-};
-inline I32 ShiftLeft(I32 x, int n) { return {_mm512_slli_epi32(x.v, static_cast<unsigned>(n))}; }
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   __m512i v;
@@ -65,7 +60,6 @@ inline I32 Dot(I32 acc, U8 w, I32 a) {
   }
 #endif
 }
-inline F32 ToF32(I32 x) { return {_mm512_cvtepi32_ps(x.v)}; }
 /// F32::kWidth bytes as floats.
 inline F32 LoadBytes(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(
@@ -86,11 +80,6 @@ inline int32_t SumBytes16(const int8_t* p) {
 
 #elif defined(__AVX2__)
 
-struct I32 {
-  __m256i v;
-  static I32 Set(int32_t x) { return {_mm256_set1_epi32(x)}; }
-};
-inline I32 ShiftLeft(I32 x, int n) { return {_mm256_slli_epi32(x.v, n)}; }
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   __m256i v;
@@ -138,7 +127,6 @@ inline I32 Dot(I32 acc, U8 w, I32 a) {
     return {_mm256_add_epi32(acc.v, sum)};
   }
 }
-inline F32 ToF32(I32 x) { return {_mm256_cvtepi32_ps(x.v)}; }
 /// F32::kWidth bytes as floats.
 inline F32 LoadBytes(const uint8_t* p) {
   return {_mm256_cvtepi32_ps(
@@ -163,14 +151,6 @@ inline int32_t SumBytes16(const int8_t* p) {
 
 #else
 
-struct I32 {
-  int32_t v[F32::kWidth];
-  static I32 Set(int32_t x) { return {{x, x, x, x, x, x, x, x}}; }
-};
-inline I32 ShiftLeft(I32 x, int n) {
-  for (int32_t& lane : x.v) lane *= 1 << n;
-  return x;
-}
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   uint8_t v[4 * F32::kWidth];
@@ -216,9 +196,6 @@ inline I32 Dot(I32 acc, U8 w, I32 a) {
     for (int j = 0; j < 4; ++j) acc.v[row] += w.v[4 * row + j] * x[j];
   }
   return acc;
-}
-inline F32 ToF32(I32 x) {
-  return Map([&](int i) { return static_cast<float>(x.v[i]); });
 }
 /// F32::kWidth bytes as floats.
 template <class T>

@@ -68,6 +68,12 @@ inline F32 SelectFirst(int n, F32 x, F32 y) {
 inline F32 SelectBits(uint32_t bits, F32 x, F32 y) {
   return Map([&](int i) { return (bits >> i & 1u) != 0 ? x.v[i] : y.v[i]; });
 }
+/// Bit i is set where lane i of `a` is not below that of `b`; clear for NaN.
+inline uint32_t NotBelowBits(F32 a, F32 b) {
+  uint32_t bits = 0;
+  for (int i = 0; i < F32::kWidth; ++i) bits |= (a.v[i] >= b.v[i] ? 1u : 0u) << i;
+  return bits;
+}
 /// Lanes 2i and 2i + 1 swapped.
 inline F32 SwapPairs(F32 a) {
   return Map([&](int i) { return a.v[i ^ 1]; });
@@ -89,6 +95,19 @@ inline float MaxLane(F32 a) {
   float m = a.v[0];
   for (int i = 1; i < F32::kWidth; ++i) m = a.v[i] > m ? a.v[i] : m;
   return m;
+}
+
+/// As many whole numbers of 32 bits.
+struct I32 {
+  int32_t v[F32::kWidth];
+  static I32 Set(int32_t x) { return {{x, x, x, x, x, x, x, x}}; }
+};
+inline I32 ShiftLeft(I32 x, int n) {
+  for (int32_t& lane : x.v) lane *= 1 << n;
+  return x;
+}
+inline F32 ToF32(I32 x) {
+  return Map([&](int i) { return static_cast<float>(x.v[i]); });
 }
 
 template <class T>
