@@ -25,8 +25,9 @@ const std::vector<std::string> kCases{
 
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::ActivationCase>(SplitWords(text));
-  const double bytes = static_cast<double>(c.num_tokens * c.size) *
-                       static_cast<double>(2 * SizeBytes(c.dtype) + SizeBytes(c.dtype_out));
+  const auto elements = static_cast<double>(c.num_tokens * c.size);
+  const double written = elements * static_cast<double>(SizeBytes(c.dtype_out));
+  const double bytes = written + elements * static_cast<double>(2 * SizeBytes(c.dtype));
   const auto activate = c.kind == ActivationKind::kSilu   ? SiluAndMul
                         : c.kind == ActivationKind::kGelu ? GeluAndMul
                                                           : GeluTanhAndMul;
@@ -38,7 +39,10 @@ void Run(Harness& harness, const std::string& text) {
     outs.emplace_back(c.dtype_out, Dims{c.num_tokens, c.size});
   }
   const auto explanation = ExplainOp<ActivationOp>(ProblemOf(c));
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+  harness.Measure({.text = text,
+                   .backend = explanation.chosen()->candidate,
+                   .bytes = bytes,
+                   .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
                     activate(xs[copy], outs[copy], {}, {});

@@ -53,10 +53,9 @@ std::string Today() {
 
 }  // namespace
 
-int64_t NumColdCopies(double bytes, int64_t max_copies) {
+int64_t NumColdCopies(double bytes) {
   constexpr double kColdBytes = 256e6;  // eight times a 32 MB last-level cache
-  return std::clamp<int64_t>(static_cast<int64_t>(kColdBytes / std::max(bytes, 1.0)), 1,
-                             max_copies);
+  return std::clamp<int64_t>(static_cast<int64_t>(kColdBytes / std::max(bytes, 1.0)), 1, 1024);
 }
 
 double MedianUs(const std::function<void(int64_t)>& run, double seconds) {
@@ -85,7 +84,11 @@ double MedianUs(const std::function<void(int64_t)>& run, double seconds) {
 }
 
 double Floors::Us(const Case& c) {
-  const double memory_us = c.bytes > 0 ? c.bytes / ReadGbPerS() * 1e-3 : 0;
+  // As many bytes as are written come in at the rate of a copy, the others at that of reads.
+  const double copied = std::min(c.bytes, 2 * c.written);
+  const double copy_us = copied > 0 ? copied / CopyGbPerS() * 1e-3 : 0;
+  const double read_us = c.bytes > copied ? (c.bytes - copied) / ReadGbPerS() * 1e-3 : 0;
+  const double memory_us = copy_us + read_us;
   const double math_us = c.flops > 0 ? c.flops / GflopPerS(c.math) * 1e-3 : 0;
   return std::max(memory_us, math_us);
 }
@@ -166,7 +169,8 @@ double Harness::Measure(const Case& c, const std::function<void(int64_t)>& run) 
 
 void Harness::Print(const Case& c, double us, const PeerTime* peer) {
   if (!header_printed_) {
-    fmt::print("{} on {}: reads {:.1f} GB/s\n", op_, DeviceName(), floors_.ReadGbPerS());
+    fmt::print("{} on {}: reads {:.1f} GB/s, copies {:.1f} GB/s\n", op_, DeviceName(),
+               floors_.ReadGbPerS(), floors_.CopyGbPerS());
     fmt::print("{:>10} {:>8} {:>9} {:>6} {:>22}  {}\n", "µs", "GB/s", "GFLOP/s", "floor", "peer",
                "case");
     header_printed_ = true;

@@ -20,28 +20,32 @@ struct Case {
   std::string text;     ///< `dtype=bf16 num_rows=1 hidden_size=4096`: with the op's name, the key
   std::string backend;  ///< candidate that runs it, as Explain() names it
   double bytes = 0;     ///< read and written, each once
+  double written = 0;   ///< of these, written
   double flops = 0;     ///< a multiply-add counts as two
   Math math = Math::kF32;
 };
 
 /// Copies of a working set to rotate over so that no call finds it in a cache: 256 MB in all,
-/// at least one and at most `max_copies`.
-int64_t NumColdCopies(double bytes, int64_t max_copies = 1024);
+/// at least one and at most 1024.
+int64_t NumColdCopies(double bytes);
 
 /// Median µs of one call of `run(iteration)`; iterations count up, for rotating over copies.
 /// Warms up, then takes samples of at least 1 ms for about `seconds`.
 double MedianUs(const std::function<void(int64_t)>& run, double seconds);
 
-/// Read bandwidth and peaks of the machine with the library's threads. Each measured at first use.
+/// Bandwidths and peaks of the machine with the library's threads. Each measured at first use.
 class Floors {
  public:
   double ReadGbPerS();
+  /// Of a copy past the caches, read and written bytes together: more than of reads alone.
+  double CopyGbPerS();
   double GflopPerS(Math math);
   /// The least time for a case.
   double Us(const Case& c);
 
  private:
   double read_gb_per_s_ = 0;
+  double copy_gb_per_s_ = 0;
   double gflop_per_s_[3] = {};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's read bandwidth and arithmetic peaks, measured with tight loops on all threads.
+// The machine's bandwidths and arithmetic peaks, measured with tight loops on all threads.
 #include <algorithm>
 #include <cstring>
 
@@ -25,6 +25,33 @@ void ReadAll(const uint64_t* words, int64_t count) {
     for (int j = 0; j < 8; ++j) sums[j] += words[i + j];
   }
   Consume(sums);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void CopyAvx2(const uint64_t* from, uint64_t* to, int64_t count) {
+  for (int64_t i = 0; i < count; i += 4) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
+  }
+  _mm_sfence();
+}
+
+__attribute__((target("avx512f"))) void CopyAvx512(const uint64_t* from, uint64_t* to,
+                                                   int64_t count) {
+  for (int64_t i = 0; i < count; i += 8) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+  }
+  _mm_sfence();
+}
+#endif
+
+/// `to` is aligned to 64 bytes, `count` a multiple of 8.
+void CopyAll(const uint64_t* from, uint64_t* to, int64_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") != 0) return CopyAvx512(from, to, count);
+  if (__builtin_cpu_supports("avx2") != 0) return CopyAvx2(from, to, count);
+#endif
+  std::copy_n(from, count, to);
 }
 
 constexpr int64_t kMathRounds = 100000;
@@ -129,6 +156,22 @@ double Floors::ReadGbPerS() {
   };
   read_gb_per_s_ = static_cast<double>(words.size() * sizeof words[0]) / MedianUs(read, 0.5) * 1e-3;
   return read_gb_per_s_;
+}
+
+double Floors::CopyGbPerS() {
+  if (copy_gb_per_s_ > 0) return copy_gb_per_s_;
+  constexpr int64_t kWords = int64_t{1} << 24;  // 128 MB each
+  const std::vector<uint64_t> from(kWords, 1);
+  std::vector<uint64_t> to(kWords + 8, 1);
+  uint64_t* aligned = to.data() + (64 - reinterpret_cast<uintptr_t>(to.data()) % 64) % 64 / 8;
+  const auto copy = [&](int64_t) {
+    cpu::ForEachLane([&](cpu::Lane lane) {
+      const int64_t share = kWords / lane.count / 8 * 8;
+      CopyAll(from.data() + lane.index * share, aligned + lane.index * share, share);
+    });
+  };
+  copy_gb_per_s_ = 2 * 8 * static_cast<double>(kWords) / MedianUs(copy, 0.5) * 1e-3;
+  return copy_gb_per_s_;
 }
 
 double Floors::GflopPerS(Math math) {

@@ -38,9 +38,10 @@ void RunNorm(const test::NormCase& c, const TensorView& x, const TensorView& res
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::NormCase>(SplitWords(text));
   const auto elements = static_cast<double>(c.num_rows * c.hidden_size);
+  const int64_t residual_bytes = c.adds_residual ? SizeBytes(c.dtype) : 0;
+  const double written = elements * static_cast<double>(residual_bytes + SizeBytes(c.dtype_out));
   const double bytes =
-      elements *
-      static_cast<double>(SizeBytes(c.dtype) * (c.adds_residual ? 3 : 1) + SizeBytes(c.dtype_out));
+      written + elements * static_cast<double>(residual_bytes + SizeBytes(c.dtype));
   const int64_t num_copies = NumColdCopies(bytes);
   std::mt19937_64 rng(1);
   test::HostTensor weight(c.dtype_weight, {c.hidden_size});
@@ -55,7 +56,10 @@ void Run(Harness& harness, const std::string& text) {
     outs.emplace_back(c.dtype_out, shape);
   }
   const auto explanation = ExplainOp<NormOp>(ProblemOf(c));
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+  harness.Measure({.text = text,
+                   .backend = explanation.chosen()->candidate,
+                   .bytes = bytes,
+                   .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
                     RunNorm(c, xs[copy], c.adds_residual ? residuals[copy].view() : TensorView(),

@@ -62,7 +62,10 @@ void Run(Harness& harness, const std::string& text) {
     return TensorView(x, DType::kI32, {size});
   };
   const auto explanation = ExplainOp<PageAppendOp>({.dtype = c.dtype, .dtype_kv = c.dtype_kv});
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+  harness.Measure({.text = text,
+                   .backend = explanation.chosen()->candidate,
+                   .bytes = bytes,
+                   .written = elements * static_cast<double>(SizeBytes(c.dtype_kv))},
                   [&](int64_t i) {
                     const int64_t copy = i % num_copies;
                     AppendPagedKvCache(

@@ -24,8 +24,8 @@ const std::vector<std::string> kCases{
 
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::QuantizeCase>(SplitWords(text));
-  const double bytes =
-      static_cast<double>(c.num_rows * c.hidden_size) * static_cast<double>(SizeBytes(c.dtype) + 1);
+  const auto written = static_cast<double>(c.num_rows * c.hidden_size);
+  const double bytes = written * static_cast<double>(SizeBytes(c.dtype) + 1);
   const int64_t num_copies = NumColdCopies(bytes);
   const Dims shape{c.num_rows, c.hidden_size};
   std::vector<test::HostTensor> xs;
@@ -38,7 +38,10 @@ void Run(Harness& harness, const std::string& text) {
       DType::kF32, c.group_size == 0 ? Dims{1} : Dims{c.num_rows, c.hidden_size / c.group_size});
   scales.Fill(0.01);
   const auto explanation = ExplainOp<QuantizeOp>(ProblemOf(c));
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+  harness.Measure({.text = text,
+                   .backend = explanation.chosen()->candidate,
+                   .bytes = bytes,
+                   .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
                     Quantize(xs[copy], qs[copy], scales, {.dynamic = c.dynamic});

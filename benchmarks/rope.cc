@@ -25,8 +25,8 @@ const std::vector<std::string> kCases{
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::RopeCase>(SplitWords(text));
   const int64_t num_elements = c.num_tokens * (c.num_qo_heads + c.num_kv_heads) * c.head_dim;
-  const double bytes =
-      static_cast<double>(num_elements * (SizeBytes(c.dtype) + SizeBytes(c.dtype_out)));
+  const auto written = static_cast<double>(num_elements * SizeBytes(c.dtype_out));
+  const double bytes = written + static_cast<double>(num_elements * SizeBytes(c.dtype));
   const int64_t num_copies = NumColdCopies(bytes);
   test::HostTensor pos_ids(DType::kI32, {c.num_tokens});
   for (int64_t i = 0; i < c.num_tokens; ++i) pos_ids.Set({i}, static_cast<double>(i));
@@ -44,7 +44,10 @@ void Run(Harness& harness, const std::string& text) {
   const RopeOptions options{.style = c.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox,
                             .cos_sin_cache = c.has_cache ? cache.view() : TensorView()};
   const auto explanation = ExplainOp<RopeOp>(ProblemOf(c));
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+  harness.Measure({.text = text,
+                   .backend = explanation.chosen()->candidate,
+                   .bytes = bytes,
+                   .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
                     ApplyRope(qs[copy], ks[copy], pos_ids, in_place ? qs[copy] : q_out,

@@ -26,12 +26,12 @@ const std::vector<std::string> kCases{
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::SamplingCase>(SplitWords(text));
   const double bytes = static_cast<double>(c.num_rows * c.vocab_size * SizeBytes(c.dtype));
-  const int64_t num_copies = NumColdCopies(bytes, 8);
+  const int64_t num_copies = NumColdCopies(bytes);
   std::mt19937_64 rng(1);
   std::vector<test::HostTensor> logits;
-  for (int64_t i = 0; i < num_copies; ++i) {
-    logits.emplace_back(c.dtype, Dims{c.num_rows, c.vocab_size}).FillNormal(rng, 3.0);
-  }
+  logits.reserve(static_cast<size_t>(num_copies));
+  logits.emplace_back(c.dtype, Dims{c.num_rows, c.vocab_size}).FillNormal(rng, 3.0);
+  for (int64_t i = 1; i < num_copies; ++i) logits.push_back(logits[0].Clone());
   test::HostTensor tokens(DType::kI32, {c.num_rows});
   SamplingOptions options{.temperature = c.temperature,
                           .top_k = c.top_k,

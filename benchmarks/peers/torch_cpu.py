@@ -39,6 +39,17 @@ def median_us(run, seconds=0.5):
             return statistics.median(samples) * 1e6
 
 
+def with_cold_outputs(run):
+    """Keeps results until so many others are there that the memory of one has left the caches."""
+    first = run(0)
+    first = first if isinstance(first, tuple) else (first,)
+    kept = [None] * num_copies(*first)
+
+    def run_and_keep(i):
+        kept[i % len(kept)] = run(i)
+    return run_and_keep
+
+
 def norm(case):
     dtype = DTYPES[case["dtype"]]
     size = int(case["hidden_size"])
@@ -143,7 +154,7 @@ def gemm(case):
 
 def rows(case, count, columns):
     x = torch.randn(count, columns).mul(3).to(DTYPES[case.get("dtype", "f32")])
-    return [x.clone() for _ in range(min(8, num_copies(x)))]
+    return [x.clone() for _ in range(num_copies(x))]
 
 
 def kept_by_top_p(probs, top_p):
@@ -270,7 +281,7 @@ def main():
         if run is None:
             continue
         with torch.no_grad():
-            us = median_us(run)
+            us = median_us(with_cold_outputs(run))
         print(json.dumps({"op": op, "case": text, "peer": "torch", "peer_us": us}), flush=True)
 
 
