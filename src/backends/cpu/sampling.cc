@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "backends/cpu/leading_tokens.h"
 #include "backends/cpu/vocabulary_row.h"
 #include "core/philox.h"
 
@@ -41,21 +42,32 @@ void SoftmaxRow(const SoftmaxParams& params, int64_t index, const VocabularyKern
 }
 
 void SampleRow(const SamplingParams& params, int64_t index, const VocabularyKernelTable& kernels) {
-  const Chunks chunks(params.rows.vocab_size);
+  static thread_local LeadingTokens leading;
+  const int64_t vocab_size = params.rows.vocab_size;
+  const Chunks chunks(vocab_size);
   VocabularyRow row = RowOf(params.rows, params.indices[index], params.temperature[index]);
-  const Extremes extremes = ExtremesOf(row, chunks, kernels);
+  const Extremes extremes = leading.Scan(row, chunks, kernels);
   if (!IsDistribution(row, extremes)) return Write(params.out, index, 0, false);
   row.max = row.is_uniform ? 0 : extremes.max;
-  const Filters filters{.top_k = params.top_k[index],
-                        .top_p = params.top_p[index],
-                        .min_p = params.min_p[index],
-                        .order = params.filter_order};
-  const Cut cut = CutOf(row, chunks, params.rows.vocab_size, filters, kernels);
+  Filters filters{.top_p = params.top_p[index], .min_p = params.min_p[index]};
+  const int64_t top_k = params.top_k[index];
+  const bool has_top_k = top_k > 0 && top_k < vocab_size;
+  if (has_top_k) {
+    if (filters.top_p < 1 && params.filter_order == FilterOrder::kJoint) {
+      filters.mass = MassOf(row, chunks, kernels);
+    }
+    leading.List(row, chunks, top_k, LeadingTokens::Ties::kLowestIndex, kernels);
+  }
+  const VocabularyRow kept = has_top_k ? leading.AsRow(row) : row;
+  const int64_t num_kept = has_top_k ? top_k : vocab_size;
+  const Chunks parts(num_kept);
+  const Cut cut = CutOf(kept, parts, num_kept, filters, kernels);
   const bool has_own_seed = params.seed.data != nullptr;
   const double uniform = PhiloxUniform(static_cast<uint64_t>(params.seed[index]),
                                        has_own_seed ? 0 : static_cast<uint64_t>(index),
                                        static_cast<uint64_t>(params.offset[index]));
-  Write(params.out, index, DrawToken(row, chunks, cut, uniform, kernels), true);
+  const int64_t token = DrawToken(kept, parts, cut, uniform, kernels);
+  Write(params.out, index, has_top_k ? leading.indices()[token] : token, true);
 }
 
 }  // namespace

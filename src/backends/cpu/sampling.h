@@ -5,6 +5,7 @@
 // chunks, so that a row's result depends neither on the number of threads nor on the other rows.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -26,6 +27,10 @@ struct VocabularyRow {
   float scale;
   float max;
 };
+
+/// Elements of the blocks in which kernels take a row; pieces begin at whole blocks.
+inline constexpr int kVocabularyBlock = 256;
+inline constexpr int kMaxGroupsPerBlock = 16;
 
 /// Of the values of a piece of a row; NaN aside.
 struct Extremes {
@@ -55,9 +60,14 @@ struct KeepOutput {
   float fill;
 };
 
-/// What a cut keeps of a piece, listed in vocabulary order.
-struct KeptTokens {
-  int64_t skip_ties;  ///< so many of the first ties are left out
+/// Values from `value` on, which only blocks have whose maxima reach it.
+struct ListBound {
+  float value;
+  const float* maxima;  ///< of the piece's blocks
+};
+
+/// Tokens of a piece, in vocabulary order.
+struct ListedTokens {
   float* values;
   int32_t* indices;
 };
@@ -89,10 +99,16 @@ struct KeyBits {
 inline uint32_t KeyOfBits(uint32_t bits) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
+inline float ValueOfKey(uint32_t key) {
+  return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
+}
 
 /// The kernels of one instruction set; pieces are elements `begin` to `end` of the row.
 struct VocabularyKernelTable {
-  Extremes (*extremes)(const VocabularyRow& row, int64_t begin, int64_t end);
+  /// Groups into which each block falls, for their maxima.
+  int groups_per_block;
+  /// `maxima`, unless it is null, takes the largest values of groups; -inf where one is empty.
+  Extremes (*extremes)(const VocabularyRow& row, int64_t begin, int64_t end, float* maxima);
   /// Adds to the histogram.
   void (*count)(const VocabularyRow& row, int64_t begin, int64_t end, const KeyBits& bits,
                 Histogram& histogram);
@@ -112,8 +128,10 @@ struct VocabularyKernelTable {
   int64_t (*collect)(const VocabularyRow& row, int64_t begin, int64_t end, float low, float high,
                      float* values);
   /// Returns how many tokens it lists.
-  int64_t (*list)(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
-                  const KeptTokens& tokens);
+  int64_t (*list)(const VocabularyRow& row, int64_t begin, int64_t end, const ListBound& bound,
+                  const ListedTokens& tokens);
+  /// 1 <= k <= count; no NaN.
+  float (*kth_largest)(const float* values, int64_t count, int64_t k);
   /// out = max(0, a - b); NaN stays.
   void (*positive_difference)(const float* a, const float* b, int64_t count, float* out);
 };

@@ -23,7 +23,7 @@ inline Mass CutBlock(const Cut& cut, int n, Block& block) {
 }
 
 template <class T>
-Extremes ExtremesOf(const T* x, int64_t begin, int64_t end) {
+Extremes ExtremesOf(const T* x, int64_t begin, int64_t end, float* maxima) {
   Extremes result{-kInfinity, kInfinity, begin, false};
   F32 nan = F32::Set(0.0f);
   F32 min = F32::Set(kInfinity);
@@ -31,12 +31,23 @@ Extremes ExtremesOf(const T* x, int64_t begin, int64_t end) {
   for (int64_t at = begin; at < end; at += kBlock) {
     const int64_t stop = end - at < kBlock ? end : at + kBlock;
     F32 max = F32::Set(-kInfinity);
-    for (int64_t i = at; i < stop; i += kWidth) {
-      const int lanes = stop - i < kWidth ? static_cast<int>(stop - i) : kWidth;
+    int64_t i = at;
+    for (; i + kWidth <= stop; i += kWidth) {
+      const F32 value = Load(x + i);
+      nan = SelectNan(value, nan);
+      max = Max(value, max);
+      min = Min(value, min);
+    }
+    if (i < stop) {
+      const int lanes = static_cast<int>(stop - i);
       const F32 value = Load(x + i, lanes);
       nan = SelectNan(value, nan);
       max = Max(SelectFirst(lanes, value, F32::Set(-kInfinity)), max);
       min = Min(SelectFirst(lanes, value, F32::Set(kInfinity)), min);
+    }
+    if (maxima != nullptr) {
+      Store(maxima, max);
+      maxima += kWidth;
     }
     const float block_max = MaxLane(max);
     if (block_max > result.max) {
@@ -55,12 +66,14 @@ Extremes ExtremesOf(const T* x, int64_t begin, int64_t end) {
   return result;
 }
 
-Extremes FindExtremes(const VocabularyRow& row, int64_t begin, int64_t end) {
+Extremes FindExtremes(const VocabularyRow& row, int64_t begin, int64_t end, float* maxima) {
   if (row.dtype == DType::kF32) {
-    return ExtremesOf(static_cast<const float*>(row.data), begin, end);
+    return ExtremesOf(static_cast<const float*>(row.data), begin, end, maxima);
   }
-  if (row.dtype == DType::kF16) return ExtremesOf(static_cast<const F16*>(row.data), begin, end);
-  return ExtremesOf(static_cast<const BF16*>(row.data), begin, end);
+  if (row.dtype == DType::kF16) {
+    return ExtremesOf(static_cast<const F16*>(row.data), begin, end, maxima);
+  }
+  return ExtremesOf(static_cast<const BF16*>(row.data), begin, end, maxima);
 }
 
 Mass Weigh(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut) {
@@ -143,8 +156,8 @@ void PositiveDifference(const float* a, const float* b, int64_t count, float* ou
 
 const VocabularyKernelTable& VocabularyKernels() {
   static constexpr VocabularyKernelTable kTable{
-      FindExtremes, Count, Weigh,  Locate,  Weight, Exponentiate,
-      Multiply,     Keep,  Coarse, Collect, List,   PositiveDifference};
+      kWidth,   FindExtremes, Count,  Weigh,   Locate, Weight,     Exponentiate,
+      Multiply, Keep,         Coarse, Collect, List,   KthLargest, PositiveDifference};
   return kTable;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/leading_tokens.h"
 #include "backends/cpu/vocabulary_row.h"
 
 namespace flashinfer::cpu {
@@ -24,18 +25,17 @@ void KeepRow(const VocabularyRow& row, const Chunks& chunks, const Cut& cut, Kee
 
 void FilterRow(const TokenFilterParams& params, int64_t index,
                const VocabularyKernelTable& kernels) {
+  static thread_local LeadingTokens leading;
   const VocabularyRows& rows = params.rows;
   const Chunks chunks(rows.vocab_size);
   VocabularyRow row = RowOf(rows, index, 1.0f);
   char* out = static_cast<char*>(params.out) + index * params.out_stride * SizeBytes(rows.dtype);
   const KeepOutput output{out, rows.dtype, 1.0f, rows.are_logits ? -kInfinity : 0.0f};
-  const Extremes extremes = ExtremesOf(row, chunks, kernels);
-  const Filters filters{.top_k = params.top_k[index],
-                        .top_p = params.top_p[index],
-                        .min_p = 0,
-                        .order = FilterOrder::kTopKFirst};
+  const Extremes extremes = leading.Scan(row, chunks, kernels);
+  const int64_t top_k = params.top_k[index];
+  const bool has_top_k = top_k > 0 && top_k < rows.vocab_size;
   if (rows.are_logits) {
-    if (extremes.has_nan || filters.top_k == 0 || filters.top_k >= rows.vocab_size) {
+    if (extremes.has_nan || !has_top_k) {
       std::memmove(out, row.data, static_cast<size_t>(rows.vocab_size * SizeBytes(rows.dtype)));
       return;
     }
@@ -46,7 +46,19 @@ void FilterRow(const TokenFilterParams& params, int64_t index,
   }
   // A shift that keeps every weight of finite logits finite; top-k only counts.
   row.max = extremes.max;
-  KeepRow(row, chunks, CutOf(row, chunks, rows.vocab_size, filters, kernels), output, kernels);
+  Cut cut{-kInfinity, 0};
+  if (has_top_k) {
+    leading.List(row, chunks, top_k, LeadingTokens::Ties::kLowestIndex, kernels);
+    cut = leading.cut();
+  }
+  const Filters filters{.top_p = params.top_p[index], .min_p = 0};
+  if (filters.top_p < 1) {
+    const VocabularyRow kept = has_top_k ? leading.AsRow(row) : row;
+    const int64_t num_kept = has_top_k ? top_k : rows.vocab_size;
+    const Cut by_mass = CutOf(kept, Chunks(num_kept), num_kept, filters, kernels);
+    if (IsShorter(by_mass, cut)) cut = by_mass;
+  }
+  KeepRow(row, chunks, cut, output, kernels);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top-k, top-p and min-p as cuts of a row, found by radix selection instead of sorting.
+// Top-p and min-p as cuts of a row, found by radix selection; only few tokens are sorted.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -18,55 +17,51 @@ constexpr int64_t kAllTies = std::numeric_limits<int64_t>::max();
 /// Key bits of the three rounds, from the top.
 constexpr KeyBits kRounds[] = {{21, 11, 0}, {10, 11, 0}, {0, 10, 0}};
 
-float ValueOfKey(uint32_t key) {
-  return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
-}
-
 /// The smallest float that is at least `x`.
 float RoundUp(double x) {
   const float nearest = static_cast<float>(x);
   return nearest >= x ? nearest : std::nextafter(nearest, std::numeric_limits<float>::infinity());
 }
 
-/// A prefix of the tokens in their order that ends with some of the ties of `cut.value`.
-struct Prefix {
-  Cut cut;
-  double mass;
-};
+/// Tokens that are sorted rather than counted in histograms of thousands of bins.
+constexpr int64_t kFewTokens = 256;
 
-bool IsShorter(const Cut& a, const Cut& b) {
-  return a.value > b.value || (a.value == b.value && a.num_ties < b.num_ties);
-}
-
-/// Tokens before those of a selection.
-struct Above {
-  int64_t count = 0;
+/// The shortest prefix of a few floats that weighs `target` or more; as Selection::FirstMass().
+Cut FirstMassOfFew(const VocabularyRow& row, int64_t count, double target,
+                   const VocabularyKernelTable& kernels) {
+  std::array<float, kFewTokens> values{};
+  std::array<float, kFewTokens> weights{};
+  const auto size = static_cast<size_t>(count);
+  std::copy_n(static_cast<const float*>(row.data), size, values.begin());
+  std::sort(values.begin(), values.begin() + size, std::greater<>());
+  VocabularyRow sorted = row;
+  sorted.data = values.data();
+  kernels.exponentiate(sorted, 0, count, weights.data());
+  size_t last = 0;
   double mass = 0;
-};
+  for (size_t i = 0; i < size && mass < target; ++i) {
+    mass += static_cast<double>(weights[i]);
+    if (weights[i] > 0) last = i;
+  }
+  const float value = values[last] + 0.0f;  // -0 is 0
+  return {value, std::count(values.begin(), values.begin() + last + 1, value)};
+}
 
 /// Histograms of a row by rounds. Its memory, 220 kB, is kept by the thread for the next row.
 class Selection {
  public:
-  /// `above`: what is before the row's tokens, where the row is a part of another one.
-  Selection(const VocabularyRow& row, const Chunks& chunks, const VocabularyKernelTable& kernels,
-            const Above& above)
-      : row_(row), chunks_(chunks), kernels_(kernels), above_(above) {
+  Selection(const VocabularyRow& row, const Chunks& chunks, const VocabularyKernelTable& kernels)
+      : row_(row), chunks_(chunks), kernels_(kernels) {
     static thread_local std::unique_ptr<Memory> memory;
     if (memory == nullptr) memory = std::make_unique<Memory>();
     memory_ = memory.get();
     Build(kRounds[0], memory_->first);
   }
 
-  /// The first `count` tokens; there are at least as many.
-  Prefix FirstTokens(int64_t count) {
-    const End end = Find([&](int64_t c, double) { return c >= count; });
-    const int64_t num_ties = std::clamp<int64_t>(count - end.count_above, 1, end.num_ties);
-    return MakePrefix(end, num_ties);
-  }
-
-  /// The shortest prefix that weighs `target` or more, one token at least.
-  Prefix FirstMass(double target) {
-    const End end = Find([&](int64_t, double mass) { return mass >= target; });
+  /// The shortest prefix that weighs `target` or more, one token at least. Rounding may keep the
+  /// mass from being reached, then it ends with the last token that weighs anything.
+  Cut FirstMass(double target) {
+    const End end = Find(target);
     const double weight = kernels_.weight(row_, ValueOfKey(end.key));
     const auto reaches = [&](int64_t n) {
       return end.mass_above + static_cast<double>(n) * weight >= target;
@@ -75,7 +70,7 @@ class Selection {
     auto num_ties = static_cast<int64_t>(std::clamp(guess, 1.0, static_cast<double>(end.num_ties)));
     while (num_ties > 1 && reaches(num_ties - 1)) --num_ties;
     while (num_ties < end.num_ties && !reaches(num_ties)) ++num_ties;
-    return MakePrefix(end, num_ties);
+    return {ValueOfKey(end.key), num_ties};
   }
 
  private:
@@ -87,16 +82,9 @@ class Selection {
   /// The key at which a prefix ends, and what is above it.
   struct End {
     uint32_t key = 0;
-    int64_t count_above = 0;
     double mass_above = 0;
     int64_t num_ties = 0;
   };
-
-  Prefix MakePrefix(const End& end, int64_t num_ties) const {
-    const float value = ValueOfKey(end.key);
-    const double weight = kernels_.weight(row_, value);
-    return {{value, num_ties}, end.mass_above + static_cast<double>(num_ties) * weight};
-  }
 
   void Build(const KeyBits& bits, Histogram& sum) {
     chunks_.ForEach([&](int i) {
@@ -115,11 +103,8 @@ class Selection {
     }
   }
 
-  /// Walks down the order until `reached(count, mass)` of all tokens so far; rounding may keep a
-  /// mass from being reached, then the end is the last token that weighs anything.
-  template <class Reached>
-  End Find(const Reached& reached) {
-    End end{.key = 0, .count_above = above_.count, .mass_above = above_.mass, .num_ties = 0};
+  End Find(double target) {
+    End end;
     for (int round = 0; round < 3; ++round) {
       KeyBits bits = kRounds[round];
       bits.prefix = end.key;
@@ -131,7 +116,7 @@ class Selection {
         const int64_t count = histogram.count[bin];
         const double mass = histogram.mass[bin];
         if (count == 0) continue;
-        const bool is_reached = reached(within.count_above + count, within.mass_above + mass);
+        const bool is_reached = within.mass_above + mass >= target;
         if (is_reached || mass > 0 || !has_end) {
           end = within;
           end.key = (bits.prefix << bits.num_bits) | static_cast<uint32_t>(bin);
@@ -139,7 +124,6 @@ class Selection {
           has_end = true;
         }
         if (is_reached) break;
-        within.count_above += count;
         within.mass_above += mass;
       }
     }
@@ -149,12 +133,11 @@ class Selection {
   const VocabularyRow& row_;
   const Chunks& chunks_;
   const VocabularyKernelTable& kernels_;
-  const Above above_;
   Memory* memory_;
 };
 
-/// First tokens of a row by one coarse pass: it tells between which two limits a prefix ends, and
-/// the selection is over the tokens there, some hundreds or thousands of a large vocabulary.
+/// Selection after one coarse pass: it tells between which two limits a prefix ends, and the
+/// selection is over the tokens there, some hundreds or thousands of a large vocabulary.
 class CoarseSelection {
  public:
   CoarseSelection(const VocabularyRow& row, const Chunks& chunks, int64_t vocab_size,
@@ -182,24 +165,12 @@ class CoarseSelection {
 
   double TotalMass() const { return sum_.total; }
 
-  Prefix FirstTokens(int64_t count) const {
-    return Select([&](size_t i) { return sum_.count[i] >= count; },
-                  [&](Selection& selection) { return selection.FirstTokens(count); });
-  }
-  Prefix FirstMass(double target) const {
-    return Select([&](size_t i) { return sum_.mass[i] >= target; },
-                  [&](Selection& selection) { return selection.FirstMass(target); });
-  }
-
- private:
-  template <class Reached, class Finish>
-  Prefix Select(const Reached& reached, const Finish& finish) const {
+  Cut FirstMass(double target) const {
     size_t i = 0;
-    while (i < limits_.size() && !reached(i)) ++i;
-    const Above above = i == 0 ? Above{} : Above{sum_.count[i - 1], sum_.mass[i - 1]};
-    if (i == limits_.size() || sum_.count[i] - above.count > vocab_size_ / 4) {
-      Selection selection(row_, chunks_, kernels_, {});
-      return finish(selection);
+    while (i < limits_.size() && sum_.mass[i] < target) ++i;
+    const int64_t count_above = i == 0 ? 0 : sum_.count[i - 1];
+    if (i == limits_.size() || sum_.count[i] - count_above > vocab_size_ / 4) {
+      return Selection(row_, chunks_, kernels_).FirstMass(target);
     }
     static thread_local std::vector<float> values;
     values.resize(static_cast<size_t>(vocab_size_));
@@ -207,11 +178,13 @@ class CoarseSelection {
     VocabularyRow part = row_;
     part.dtype = DType::kF32;
     part.data = values.data();
-    const Chunks chunks(Collect(limits_[i], high, values.data()));
-    Selection selection(part, chunks, kernels_, above);
-    return finish(selection);
+    const int64_t count = Collect(limits_[i], high, values.data());
+    const double rest = i == 0 ? target : target - sum_.mass[i - 1];
+    if (count <= kFewTokens) return FirstMassOfFew(part, count, rest, kernels_);
+    return Selection(part, Chunks(count), kernels_).FirstMass(rest);
   }
 
+ private:
   int64_t Collect(float low, float high, float* values) const {
     std::array<int64_t, Chunks::kMaxChunks> counts{};
     chunks_.ForEach([&](int i) {
@@ -247,21 +220,14 @@ float MinPValue(const VocabularyRow& row, double min_p) {
 Cut CutOf(const VocabularyRow& row, const Chunks& chunks, int64_t vocab_size,
           const Filters& filters, const VocabularyKernelTable& kernels) {
   Cut cut{-std::numeric_limits<float>::infinity(), 0};
-  const bool has_top_k = filters.top_k > 0 && filters.top_k < vocab_size;
-  const bool has_top_p = filters.top_p < 1;
-  if (has_top_k || has_top_p) {
+  const bool are_few = vocab_size <= kFewTokens && row.dtype == DType::kF32 && !row.is_uniform;
+  if (filters.top_p < 1 && are_few) {
+    const double mass = filters.mass > 0 ? filters.mass : MassOf(row, chunks, kernels);
+    cut = FirstMassOfFew(row, vocab_size, filters.top_p * mass, kernels);
+  } else if (filters.top_p < 1) {
     const CoarseSelection selection(row, chunks, vocab_size, kernels);
-    double mass = 0;
-    if (has_top_k) {
-      const Prefix prefix = selection.FirstTokens(filters.top_k);
-      cut = prefix.cut;
-      mass = prefix.mass;
-    }
-    if (has_top_p) {
-      if (!has_top_k || filters.order == FilterOrder::kJoint) mass = selection.TotalMass();
-      const Cut by_mass = selection.FirstMass(filters.top_p * mass).cut;
-      if (!has_top_k || IsShorter(by_mass, cut)) cut = by_mass;
-    }
+    const double mass = filters.mass > 0 ? filters.mass : selection.TotalMass();
+    cut = selection.FirstMass(filters.top_p * mass);
   }
   if (filters.min_p > 0) {
     const Cut by_weight{MinPValue(row, filters.min_p), kAllTies};

@@ -103,32 +103,4 @@ void Keep(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
   KeepAs<BF16>(row, begin, end, cut, output);
 }
 
-int64_t List(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
-             const KeptTokens& tokens) {
-  int64_t count = 0;
-  int64_t skip = tokens.skip_ties;
-  int64_t ties_left = cut.num_ties;
-  ForEachBlock(row, begin, end, [&](int64_t at, int n, const Block& block) {
-    F32 max = F32::Set(-kInfinity);
-    for (int i = 0; i < n; i += kWidth) max = Max(Load(block.value + i), max);
-    if (MaxLane(max) < cut.value) return true;
-    for (int i = 0; i < n; ++i) {
-      const float value = block.value[i];
-      if (value < cut.value) continue;
-      if (value == cut.value) {
-        if (skip > 0) {
-          --skip;
-          continue;
-        }
-        if (ties_left == 0) continue;
-        --ties_left;
-      }
-      tokens.values[count] = value;
-      tokens.indices[count++] = static_cast<int32_t>(at + i);
-    }
-    return true;
-  });
-  return count;
-}
-
 }  // namespace flashinfer::cpu::FLASHINFER_ISA

@@ -9,7 +9,7 @@ namespace flashinfer::cpu {
 
 Chunks::Chunks(int64_t vocab_size) : vocab_size_(vocab_size) {
   constexpr int64_t kElementsPerChunk = 16384;
-  constexpr int64_t kAlignment = 256;  // elements: no cache line is in two chunks
+  constexpr int64_t kAlignment = kVocabularyBlock;  // and no cache line is in two chunks
   count_ = static_cast<int>(std::clamp<int64_t>(vocab_size / kElementsPerChunk, 1, kMaxChunks));
   size_ = (vocab_size / count_) / kAlignment * kAlignment;
 }
@@ -27,10 +27,13 @@ VocabularyRow RowOf(const VocabularyRows& rows, int64_t index, float temperature
 }
 
 Extremes ExtremesOf(const VocabularyRow& row, const Chunks& chunks,
-                    const VocabularyKernelTable& kernels) {
+                    const VocabularyKernelTable& kernels, float* maxima) {
   std::array<Extremes, Chunks::kMaxChunks> parts{};
   chunks.ForEach([&](int i) {
-    parts[static_cast<size_t>(i)] = kernels.extremes(row, chunks.begin(i), chunks.end(i));
+    const int64_t begin = chunks.begin(i);
+    float* of_chunk =
+        maxima == nullptr ? nullptr : maxima + begin / kVocabularyBlock * kernels.groups_per_block;
+    parts[static_cast<size_t>(i)] = kernels.extremes(row, begin, chunks.end(i), of_chunk);
   });
   Extremes all = parts[0];
   for (int i = 1; i < chunks.count(); ++i) {
@@ -67,6 +70,11 @@ KeptParts KeptOf(const VocabularyRow& row, const Chunks& chunks, const Cut& cut,
     kept.total += kept.weight[i];
   }
   return kept;
+}
+
+double MassOf(const VocabularyRow& row, const Chunks& chunks,
+              const VocabularyKernelTable& kernels) {
+  return KeptOf(row, chunks, {-std::numeric_limits<float>::infinity(), 0}, kernels).total;
 }
 
 int64_t DrawToken(const VocabularyRow& row, const Chunks& chunks, const Cut& cut, double uniform,

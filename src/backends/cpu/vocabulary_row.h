@@ -7,6 +7,7 @@
 
 #include "backends/cpu/sampling.h"
 #include "backends/cpu/thread_pool.h"
+#include "flashinfer/cpu.h"
 
 namespace flashinfer::cpu {
 
@@ -34,13 +35,15 @@ class Chunks {
   int count_;
 };
 
-/// Calls `body(row)` for each row; over threads when there are many rows or they are short, else
-/// rows one after another so that each shares its chunks.
+/// Calls `body(row)` for each row; over threads when rows are short or every thread gets as many of
+/// them, or nearly; else rows one after another so that each shares its chunks.
 template <class Body>
 void ForEachRow(int64_t num_rows, int64_t vocab_size, Body&& body) {
-  constexpr int64_t kManyRows = 16;
+  constexpr int64_t kManyRowsPerThread = 8;
   constexpr int64_t kElementsPerGrain = 16384;
-  if (num_rows < kManyRows && Chunks(vocab_size).count() > 1) {
+  const int64_t num_threads = NumThreads();
+  const bool is_even = num_rows % num_threads == 0 || num_rows >= kManyRowsPerThread * num_threads;
+  if (!is_even && Chunks(vocab_size).count() > 1) {
     for (int64_t row = 0; row < num_rows; ++row) body(row);
     return;
   }
@@ -53,9 +56,9 @@ void ForEachRow(int64_t num_rows, int64_t vocab_size, Body&& body) {
 /// Row `index` as the kernels take it; `max` is filled by the caller.
 VocabularyRow RowOf(const VocabularyRows& rows, int64_t index, float temperature);
 
-/// Of a whole row.
+/// Of a whole row. `maxima`, unless it is null, takes those of its groups.
 Extremes ExtremesOf(const VocabularyRow& row, const Chunks& chunks,
-                    const VocabularyKernelTable& kernels);
+                    const VocabularyKernelTable& kernels, float* maxima = nullptr);
 
 /// Whether softmax or the row itself gives a distribution; no NaN, no infinite weight, some weight.
 bool IsDistribution(const VocabularyRow& row, const Extremes& extremes);
@@ -70,20 +73,27 @@ struct KeptParts {
 KeptParts KeptOf(const VocabularyRow& row, const Chunks& chunks, const Cut& cut,
                  const VocabularyKernelTable& kernels);
 
+/// Weight of all its tokens.
+double MassOf(const VocabularyRow& row, const Chunks& chunks, const VocabularyKernelTable& kernels);
+
 /// The token at which the cumulative weight of the kept ones, in vocabulary order, reaches
 /// `uniform` of their whole weight.
 int64_t DrawToken(const VocabularyRow& row, const Chunks& chunks, const Cut& cut, double uniform,
                   const VocabularyKernelTable& kernels);
 
+/// Whether `a` keeps less of a row than `b`.
+inline bool IsShorter(const Cut& a, const Cut& b) {
+  return a.value > b.value || (a.value == b.value && a.num_ties < b.num_ties);
+}
+
 struct Filters {
-  int64_t top_k;  ///< 0: off
-  double top_p;   ///< 1: off
-  double min_p;   ///< 0: off
-  FilterOrder order;
+  double top_p;     ///< 1: off
+  double min_p;     ///< 0: off
+  double mass = 0;  ///< that top_p is a share of; 0: of the row
 };
 
-/// The cut that keeps what all filters keep: each keeps a prefix of the tokens in their order, so
-/// it is the shortest of the prefixes. `row.max` is set and the row is a distribution.
+/// The cut that keeps what both filters keep: each keeps a prefix of the tokens in their order, so
+/// it is the shorter of the prefixes. `row.max` is set and the row is a distribution.
 Cut CutOf(const VocabularyRow& row, const Chunks& chunks, int64_t vocab_size,
           const Filters& filters, const VocabularyKernelTable& kernels);
 

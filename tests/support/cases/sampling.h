@@ -69,6 +69,9 @@ inline std::vector<SamplingCase> SamplingCases() {
                        .top_p = 0.5f});
     }
   }
+  for (int32_t top_k : {0, 20}) {
+    cases.push_back({.vocab_size = 200, .temperature = 0.0f, .top_k = top_k, .top_p = 0.8f});
+  }
   for (DType dtype : {DType::kF16, DType::kBF16}) {
     for (float temperature : {0.0f, 0.25f, 1.5f}) {
       cases.push_back({.dtype = dtype, .temperature = temperature, .top_k = 20, .top_p = 0.8f});

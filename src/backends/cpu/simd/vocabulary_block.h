@@ -8,7 +8,7 @@
 namespace flashinfer::cpu::FLASHINFER_ISA {
 
 inline constexpr int kWidth = F32::kWidth;
-inline constexpr int kBlock = 256;
+inline constexpr int kBlock = kVocabularyBlock;
 inline constexpr float kInfinity = __builtin_inff();
 
 /// Values and weights of `n` tokens of a row; the weights after them in the last vector are 0.
@@ -73,7 +73,10 @@ int64_t Collect(const VocabularyRow& row, int64_t begin, int64_t end, float low,
                 float* values);
 void Keep(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
           const KeepOutput& output);
-int64_t List(const VocabularyRow& row, int64_t begin, int64_t end, const Cut& cut,
-             const KeptTokens& tokens);
+
+// Of backends/cpu/leading_tokens_simd.cc.
+float KthLargest(const float* values, int64_t count, int64_t k);
+int64_t List(const VocabularyRow& row, int64_t begin, int64_t end, const ListBound& bound,
+             const ListedTokens& tokens);
 
 }  // namespace flashinfer::cpu::FLASHINFER_ISA
