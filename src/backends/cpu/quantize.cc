@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "backends/cpu/thread_pool.h"
+#include "flashinfer/cpu.h"
 
 namespace flashinfer::cpu {
 namespace {
@@ -46,16 +47,38 @@ float* ScaleAt(const QuantizeParams& p, const QuantizeSpan& span) {
   return p.scales + span.row * p.scales_stride_row + group * p.scales_stride_group;
 }
 
-void ComputeTensorScale(const QuantizeParams& p, const QuantizeKernelTable& kernels) {
+/// The largest |x| of all spans that `for_each` hands to threads.
+template <class ForEach>
+float SharedAmax(const QuantizeParams& p, const QuantizeKernelTable& kernels,
+                 const ForEach& for_each) {
   // Floats of one sign have the order of their bits.
   std::atomic<uint32_t> largest{0};
-  ForEachSpan(p, kElementsPerPiece, [&](const QuantizeSpan& span) {
+  for_each([&](const QuantizeSpan& span) {
     const auto bits = std::bit_cast<uint32_t>(kernels.amax(p, span));
     uint32_t seen = largest.load(std::memory_order_relaxed);
     while (bits > seen && !largest.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
     }
   });
-  *p.scales = ScaleOf(p, std::bit_cast<float>(largest.load(std::memory_order_relaxed)));
+  return std::bit_cast<float>(largest.load(std::memory_order_relaxed));
+}
+
+/// Groups one after another, each shared among the threads.
+void NarrowLongGroups(const QuantizeParams& p, const QuantizeKernelTable& kernels) {
+  for (int64_t row = 0; row < p.num_rows; ++row) {
+    for (int64_t begin = 0; begin < p.hidden_size; begin += p.group_size) {
+      const QuantizeSpan group{row, begin, std::min(begin + p.group_size, p.hidden_size)};
+      const auto for_each = [&](const auto& body) {
+        const int64_t num_pieces = (group.end - begin + kElementsPerPiece - 1) / kElementsPerPiece;
+        ParallelFor(num_pieces, 1, [&](int64_t first, int64_t last) {
+          body(QuantizeSpan{row, begin + first * kElementsPerPiece,
+                            std::min(begin + last * kElementsPerPiece, group.end)});
+        });
+      };
+      const float scale = ScaleOf(p, SharedAmax(p, kernels, for_each));
+      *ScaleAt(p, group) = scale;
+      for_each([&](const QuantizeSpan& span) { kernels.narrow(p, span, scale); });
+    }
+  }
 }
 
 }  // namespace
@@ -75,8 +98,16 @@ bool AcceptsQuantize(const QuantizeProblem& problem, std::string* why) {
 
 void ShareQuantize(const QuantizeParams& p, const QuantizeKernelTable& kernels) {
   const bool per_tensor = p.group_size == 0;
-  if (p.dynamic && per_tensor) ComputeTensorScale(p, kernels);
+  if (p.dynamic && per_tensor) {
+    *p.scales = ScaleOf(p, SharedAmax(p, kernels, [&](const auto& body) {
+                          ForEachSpan(p, kElementsPerPiece, body);
+                        }));
+  }
   if (p.dynamic && !per_tensor) {
+    const int64_t num_groups = p.num_rows * ((p.hidden_size + p.group_size - 1) / p.group_size);
+    if (num_groups < NumThreads() && p.group_size > kElementsPerPiece) {
+      return NarrowLongGroups(p, kernels);
+    }
     ForEachSpan(p, p.group_size, [&](const QuantizeSpan& span) {
       float* scale = ScaleAt(p, span);
       *scale = ScaleOf(p, kernels.amax(p, span));

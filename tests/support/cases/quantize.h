@@ -66,6 +66,10 @@ inline std::vector<QuantizeCase> QuantizeCases() {
       }
       add([](QuantizeCase& c) { c.power_of_two = c.column_major = true; });
       add([](QuantizeCase& c) { c.num_rows = 0; });
+      add([](QuantizeCase& c) {  // one group, for all threads
+        c.num_rows = 1;
+        c.hidden_size = c.group_size = 40000;
+      });
     }
   }
   cases.push_back({.num_rows = 70000, .hidden_size = 4, .group_size = 2});
