@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "core/name_table.h"
 #include "core/text.h"
 #include "cuda/device.h"
 #include "dispatch/choose.h"
@@ -13,7 +14,7 @@
 namespace flashinfer {
 namespace {
 
-constexpr std::array<std::string_view, 3> kKindNames{"silu", "gelu", "gelu_tanh"};
+constexpr NameTable<ActivationKind, 3> kKinds{{"silu", "gelu", "gelu_tanh"}};
 constexpr std::array<std::string_view, 3> kFunctionNames{"silu_and_mul", "gelu_and_mul",
                                                          "gelu_tanh_and_mul"};
 
@@ -73,17 +74,9 @@ void Activate(ActivationKind kind, const TensorView& x, const TensorView& out,
 
 }  // namespace
 
-std::string ValueText(ActivationKind value) {
-  return std::string(kKindNames[static_cast<size_t>(value)]);
-}
-
+std::string ValueText(ActivationKind value) { return std::string(kKinds[value]); }
 void ParseValue(std::string_view field, std::string_view text, ActivationKind& value) {
-  for (size_t i = 0; i < kKindNames.size(); ++i) {
-    if (kKindNames[i] != text) continue;
-    value = static_cast<ActivationKind>(i);
-    return;
-  }
-  FLASHINFER_CHECK(false, "{}: '{}' is not one of silu, gelu, gelu_tanh", field, text);
+  kKinds.Parse(field, text, value);
 }
 
 void SiluAndMul(const TensorView& x, const TensorView& out, const ActivationOptions& options,

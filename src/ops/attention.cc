@@ -7,53 +7,29 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/name_table.h"
 #include "core/text.h"
 
 namespace flashinfer {
 namespace {
 
-constexpr std::array kMaskModes{MaskMode::kNone, MaskMode::kCausal, MaskMode::kCustom,
-                                MaskMode::kMultiItem};
-constexpr std::array kPositionEncodings{PositionEncoding::kNone, PositionEncoding::kRopeLlama,
-                                        PositionEncoding::kAlibi};
-
-template <class Enum, size_t kSize>
-void ParseName(std::string_view field, std::string_view text,
-               const std::array<Enum, kSize>& accepted, Enum& value) {
-  std::vector<std::string> names;
-  names.reserve(kSize);
-  for (Enum one : accepted) {
-    if (Name(one) == text) {
-      value = one;
-      return;
-    }
-    names.emplace_back(Name(one));
-  }
-  throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("{}: '{}' is not one of {}", field, text, Join(names)));
-}
+constexpr NameTable<MaskMode, 4> kMaskModes{{"none", "causal", "custom", "multi_item"}};
+constexpr NameTable<PositionEncoding, 3> kPositionEncodings{{"none", "rope_llama", "alibi"}};
 
 }  // namespace
 
 std::string_view Name(KvLayout layout) { return layout == KvLayout::kNHD ? "NHD" : "HND"; }
 
-std::string_view Name(MaskMode mode) {
-  constexpr std::array<std::string_view, 4> kNames{"none", "causal", "custom", "multi_item"};
-  return kNames[static_cast<size_t>(mode)];
-}
-
-std::string_view Name(PositionEncoding encoding) {
-  constexpr std::array<std::string_view, 3> kNames{"none", "rope_llama", "alibi"};
-  return kNames[static_cast<size_t>(encoding)];
-}
+std::string_view Name(MaskMode mode) { return kMaskModes[mode]; }
+std::string_view Name(PositionEncoding encoding) { return kPositionEncodings[encoding]; }
 
 std::string ValueText(MaskMode value) { return std::string(Name(value)); }
 std::string ValueText(PositionEncoding value) { return std::string(Name(value)); }
 void ParseValue(std::string_view field, std::string_view text, MaskMode& value) {
-  ParseName(field, text, kMaskModes, value);
+  kMaskModes.Parse(field, text, value);
 }
 void ParseValue(std::string_view field, std::string_view text, PositionEncoding& value) {
-  ParseName(field, text, kPositionEncodings, value);
+  kPositionEncodings.Parse(field, text, value);
 }
 
 void CheckAttentionProblem(const AttentionProblem& p) {

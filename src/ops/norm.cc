@@ -2,10 +2,9 @@
 // The norms: check, choose, run.
 #include "ops/norm.h"
 
-#include <array>
-
 #include "core/check.h"
 #include "core/log.h"
+#include "core/name_table.h"
 #include "core/text.h"
 #include "cuda/device.h"
 #include "dispatch/choose.h"
@@ -13,7 +12,7 @@
 namespace flashinfer {
 namespace {
 
-constexpr std::array<std::string_view, 3> kKindNames{"rms", "gemma", "layer"};
+constexpr NameTable<NormKind, 3> kKinds{{"rms", "gemma", "layer"}};
 
 const TensorView kNone;
 
@@ -131,15 +130,10 @@ void Norm(const Arguments& a, const NormOptions& options, Stream stream) {
 
 }  // namespace
 
-std::string_view Name(NormKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+std::string_view Name(NormKind kind) { return kKinds[kind]; }
 std::string ValueText(NormKind value) { return std::string(Name(value)); }
 void ParseValue(std::string_view field, std::string_view text, NormKind& value) {
-  for (size_t i = 0; i < kKindNames.size(); ++i) {
-    if (kKindNames[i] != text) continue;
-    value = static_cast<NormKind>(i);
-    return;
-  }
-  FLASHINFER_CHECK(false, "{}: '{}' is not one of rms, gemma, layer", field, text);
+  kKinds.Parse(field, text, value);
 }
 
 void RmsNorm(const TensorView& x, const TensorView& weight, const TensorView& out,

@@ -2,10 +2,9 @@
 // Quantisation of blocks with narrow scales, and back: check, choose, run.
 #include "ops/quantize_blocks.h"
 
-#include <array>
-
 #include "core/check.h"
 #include "core/log.h"
+#include "core/name_table.h"
 #include "core/text.h"
 #include "cuda/device.h"
 #include "dispatch/choose.h"
@@ -13,21 +12,8 @@
 namespace flashinfer {
 namespace {
 
-constexpr std::array<std::string_view, 4> kFormatNames{"mxfp8_e4m3", "mxfp8_e5m2", "mxfp4",
-                                                       "nvfp4"};
-constexpr std::array<std::string_view, 3> kLayoutNames{"linear", "128x4", "8x4"};
-
-template <class Enum, size_t kCount>
-void ParseName(std::string_view field, std::string_view text,
-               const std::array<std::string_view, kCount>& names, Enum& value) {
-  for (size_t i = 0; i < kCount; ++i) {
-    if (names[i] != text) continue;
-    value = static_cast<Enum>(i);
-    return;
-  }
-  FLASHINFER_CHECK(false, "{}: '{}' is not one of {}", field, text,
-                   Join({names.begin(), names.end()}));
-}
+constexpr NameTable<BlockFormat, 4> kFormats{{"mxfp8_e4m3", "mxfp8_e5m2", "mxfp4", "nvfp4"}};
+constexpr NameTable<ScaleLayout, 3> kLayouts{{"linear", "128x4", "8x4"}};
 
 BlockFormat FormatOf(const TensorView& q, const TensorView& scales) {
   CheckTensor("q", q).IsOneOf({DType::kE4M3, DType::kE5M2, DType::kE2M1x2}).Rank(2).LastDimDense();
@@ -98,16 +84,14 @@ void Run(Direction direction, const TensorView& x, const TensorView& q, const Te
 
 }  // namespace
 
-std::string ValueText(BlockFormat value) {
-  return std::string(kFormatNames[static_cast<size_t>(value)]);
-}
+std::string ValueText(BlockFormat value) { return std::string(kFormats[value]); }
 void ParseValue(std::string_view field, std::string_view text, BlockFormat& value) {
-  ParseName(field, text, kFormatNames, value);
+  kFormats.Parse(field, text, value);
 }
-std::string_view Name(ScaleLayout layout) { return kLayoutNames[static_cast<size_t>(layout)]; }
+std::string_view Name(ScaleLayout layout) { return kLayouts[layout]; }
 std::string ValueText(ScaleLayout value) { return std::string(Name(value)); }
 void ParseValue(std::string_view field, std::string_view text, ScaleLayout& value) {
-  ParseName(field, text, kLayoutNames, value);
+  kLayouts.Parse(field, text, value);
 }
 
 int64_t BlockScaleBytes(ScaleLayout layout, int64_t num_rows, int64_t num_blocks) {

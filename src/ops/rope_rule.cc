@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frequencies of rotated pairs, and the scalings of long contexts.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 
 #include "core/check.h"
+#include "core/name_table.h"
 #include "ops/rope.h"
 
 namespace flashinfer {
 namespace {
 
-constexpr std::array<std::string_view, 3> kScalingNames{"linear", "llama31", "yarn"};
+constexpr NameTable<RopeScaling, 3> kScalings{{"linear", "llama31", "yarn"}};
 
 void SmoothByFrequency(const RopeOptions& options, RopeRule& rule) {
   const double low = options.low_freq_factor;
@@ -49,17 +49,9 @@ void SmoothByPair(const RopeOptions& options, int64_t rotary_dim, RopeRule& rule
 
 }  // namespace
 
-std::string ValueText(RopeScaling value) {
-  return std::string(kScalingNames[static_cast<size_t>(value)]);
-}
-
+std::string ValueText(RopeScaling value) { return std::string(kScalings[value]); }
 void ParseValue(std::string_view field, std::string_view text, RopeScaling& value) {
-  for (size_t i = 0; i < kScalingNames.size(); ++i) {
-    if (kScalingNames[i] != text) continue;
-    value = static_cast<RopeScaling>(i);
-    return;
-  }
-  FLASHINFER_CHECK(false, "{}: '{}' is not one of linear, llama31, yarn", field, text);
+  kScalings.Parse(field, text, value);
 }
 
 RopeRule MakeRopeRule(const RopeOptions& options, int64_t rotary_dim) {

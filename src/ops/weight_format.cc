@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of weight formats.
-#include <array>
-#include <vector>
+#include <fmt/format.h>
 
-#include "core/check.h"
-#include "core/text.h"
+#include <array>
+
+#include "core/name_table.h"
 #include "ops/linear.h"
 
 namespace flashinfer {
@@ -58,16 +58,9 @@ std::string SourceText(WeightFormat value) {
 }
 
 void ParseValue(std::string_view field, std::string_view text, WeightFormat& value) {
-  std::vector<std::string> names;
-  for (const FormatRow& row : kFormats) {
-    if (row.name == text) {
-      value = row.format;
-      return;
-    }
-    names.emplace_back(row.name);
-  }
-  throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("{}: '{}' is not one of {}", field, text, Join(names)));
+  std::array<std::string_view, kFormats.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kFormats[i].name;
+  value = static_cast<WeightFormat>(IndexOfName(field, text, names));
 }
 
 }  // namespace flashinfer

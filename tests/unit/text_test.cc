@@ -7,6 +7,7 @@
 
 #include "core/field_list.h"
 #include "core/fields.h"
+#include "core/name_table.h"
 
 namespace flashinfer {
 namespace {
@@ -34,6 +35,17 @@ TEST(Text, SplitsAtRunsOfBlanks) {
   EXPECT_EQ(Join({"a", "b"}), "a, b");
   EXPECT_EQ(Join({}), "");
   EXPECT_EQ(Text(Dims{}), "[]");
+}
+
+TEST(NameTable, ReadsWhatItWritesAndListsTheRest) {
+  enum class Fruit { kApple, kPear };
+  constexpr NameTable<Fruit, 2> kFruits{{"apple", "pear"}};
+  Fruit fruit = Fruit::kApple;
+  kFruits.Parse("fruit", kFruits[Fruit::kPear], fruit);
+  EXPECT_EQ(fruit, Fruit::kPear);
+  EXPECT_THAT([&] { kFruits.Parse("fruit", "plum", fruit); },
+              ThrowsMessage<Error>(HasSubstr("fruit: 'plum' is not one of apple, pear")));
+  EXPECT_EQ(fruit, Fruit::kPear);
 }
 
 TEST(Fields, TextParsesBack) {
