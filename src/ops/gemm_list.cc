@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The candidates of dense matrix products, in order.
-#include "backends/cpu/gemm.h"
+#include "backends/cpu/amx.h"
 #include "ops/gemm.h"
 
 namespace flashinfer {
 
 std::span<const Candidate<GemmProblem, GemmOp::Entry>> GemmOp::Candidates() {
-  static constexpr auto kCandidates = cpu::CpuCandidates<GemmProblem, GemmOp::Entry>(
+  static constexpr auto kCandidates = cpu::AppendCpuCandidates<GemmProblem, GemmOp::Entry>(
+      {{"cpu.amx_bf16", cpu::AmxAvailable, cpu::AcceptsGemm,
+        cpu::RunGemm<cpu::amx_bf16::kGemmKernels>}},
       cpu::AcceptsGemm,
       {cpu::RunGemm<cpu::avx512_bf16::kGemmKernels>, cpu::RunGemm<cpu::avx512::kGemmKernels>,
        cpu::RunGemm<cpu::avx2::kGemmKernels>, cpu::RunGemm<cpu::scalar::kGemmKernels>});

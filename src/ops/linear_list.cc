@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The candidates of linear layers, in order.
-#include "backends/cpu/linear.h"
+#include "backends/cpu/amx.h"
 #include "backends/cuda/linear.h"
 #include "cuda/device.h"
 #include "ops/linear.h"
@@ -9,7 +9,10 @@ namespace flashinfer {
 
 std::span<const Candidate<LinearProblem, LinearOp::Entry>> LinearOp::Candidates() {
   static constexpr auto kCandidates = cpu::AppendCpuCandidates<LinearProblem, LinearOp::Entry>(
-      {{"cuda.simt", cuda::Available, cuda::AcceptsLinear, cuda::PackLinear}}, cpu::AcceptsLinear,
+      {{"cuda.simt", cuda::Available, cuda::AcceptsLinear, cuda::PackLinear},
+       {"cpu.amx_bf16", cpu::AmxAvailable, cpu::AcceptsLinear,
+        cpu::PackLinear<cpu::amx_bf16::kLinearKernels>}},
+      cpu::AcceptsLinear,
       {cpu::PackLinear<cpu::avx512_bf16::kLinearKernels>,
        cpu::PackLinear<cpu::avx512::kLinearKernels>, cpu::PackLinear<cpu::avx2::kLinearKernels>,
        cpu::PackLinear<cpu::scalar::kLinearKernels>});

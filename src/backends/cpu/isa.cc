@@ -45,12 +45,12 @@ Isa Detect() {
 
 Isa Allowed() {
   const std::string& text = GetEnv().cpu_isa;
-  if (text.empty()) return Isa::kAvx512Bf16;
+  if (text.empty() || text == "amx_bf16") return Isa::kAvx512Bf16;
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<Isa>(i);
   }
   LogLine("FLASHINFER_CPU_ISA: '" + text +
-          "' is not one of scalar, avx2, avx512, avx512_bf16; ignored");
+          "' is not one of scalar, avx2, avx512, avx512_bf16, amx_bf16; ignored");
   return Isa::kAvx512Bf16;
 }
 
