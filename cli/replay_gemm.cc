@@ -54,9 +54,35 @@ void ReplaySegmentGemm(const Call& c, ReplayObjects&) {
               {.weight_indices = c->Tensor("weight_indices")});
 }
 
+GroupedGemmOptions GroupedOptions(const Call& c) {
+  return {.scales = {.a = c->Tensor("a_scales"),
+                     .b = c->Tensor("b_scales"),
+                     .rows_per_scale = static_cast<int32_t>(c->Int("rows_per_scale")),
+                     .n_per_scale = static_cast<int32_t>(c->Int("n_per_scale")),
+                     .k_per_scale = static_cast<int32_t>(c->Int("k_per_scale"))}};
+}
+
+void ReplayGroupedGemm(const Call& c, ReplayObjects&) {
+  GroupedGemm(c->Tensor("a"), c->Tensor("b"), c->Tensor("indptr"), c->Tensor("out"),
+              GroupedOptions(c));
+}
+
+void ReplayGroupedGemmByRow(const Call& c, ReplayObjects&) {
+  GroupedGemmByRow(c->Tensor("a"), c->Tensor("b"), c->Tensor("row_groups"), c->Tensor("out"),
+                   GroupedOptions(c));
+}
+
+void ReplayGroupedGemmMasked(const Call& c, ReplayObjects&) {
+  GroupedGemmMasked(c->Tensor("a"), c->Tensor("b"), c->Tensor("num_rows"), c->Tensor("out"),
+                    GroupedOptions(c));
+}
+
 constexpr ReplayRow kRows[] = {
     {"gather_rows", ReplayGatherRows},
     {"gemm", ReplayGemm},
+    {"grouped_gemm", ReplayGroupedGemm},
+    {"grouped_gemm_by_row", ReplayGroupedGemmByRow},
+    {"grouped_gemm_masked", ReplayGroupedGemmMasked},
     {"linear", ReplayLinear},
     {"pack_weight", ReplayPackWeight},
     {"segment_gemm", ReplaySegmentGemm},

@@ -219,6 +219,17 @@ def segment_gemm(case):
     return lambda i: torch.bmm(x, weights[chosen].transpose(1, 2))
 
 
+def grouped_gemm(case):
+    """As many rows in each group: a batch of products."""
+    dtype = DTYPES.get(case["dtype_a"])
+    if dtype is None:  # torch multiplies no fp8 here
+        return None
+    groups, count, n, k = (int(case[name]) for name in ("num_groups", "num_rows", "n", "k"))
+    a = torch.randn(groups, count, k).to(dtype)
+    b = torch.randn(groups, n, k).to(dtype)
+    return lambda i: torch.bmm(a, b.transpose(1, 2))
+
+
 def fastest(runs):
     """The run that takes the least time, each tried for a moment."""
     return min(runs, key=lambda run: median_us(run, 0.05))
@@ -269,7 +280,7 @@ ATTENTION = {"num_requests": 1, "q_len": 1, "num_qo_heads": 32, "num_kv_heads": 
 PEERS = {"norm": norm, "activation": activation, "rope": rope, "quantize": quantize,
          "linear": linear, "gemm": gemm,
          "sampling": sampling, "token_filter": token_filter, "topk": topk,
-         "segment_gemm": segment_gemm,
+         "segment_gemm": segment_gemm, "grouped_gemm": grouped_gemm,
          "batch_decode": batch_decode, "batch_prefill": batch_prefill}
 
 

@@ -14,6 +14,7 @@
 #include "flashinfer/cpu.h"
 #include "flashinfer/error.h"
 #include "flashinfer/gemm.h"
+#include "flashinfer/grouped_gemm.h"
 #include "flashinfer/jit.h"
 #include "flashinfer/norm.h"
 #include "flashinfer/pack.h"

@@ -10,6 +10,7 @@
 #include "ops/batch_prefill.h"
 #include "ops/chain_speculative.h"
 #include "ops/gemm.h"
+#include "ops/grouped_gemm.h"
 #include "ops/linear.h"
 #include "ops/merge_state.h"
 #include "ops/merge_states.h"
@@ -109,6 +110,11 @@ constexpr std::array<std::string_view, 5> kGemm{
 constexpr std::array<std::string_view, 3> kSegmentGemm{
     "dtype=f32 dtype_out=f32", "dtype=f16 dtype_out=f16", "dtype=bf16 dtype_out=bf16"};
 
+constexpr std::array<std::string_view, 5> kGroupedGemm{
+    "dtype_a=f32 dtype_b=f32 dtype_out=f32", "dtype_a=f16 dtype_b=f16 dtype_out=f16",
+    "dtype_a=bf16 dtype_b=bf16 dtype_out=bf16", "dtype_a=e4m3 dtype_b=e4m3 dtype_out=bf16",
+    "dtype_a=e4m3 dtype_b=e4m3 dtype_out=bf16 has_scales=1"};
+
 constexpr OpRow kTable[] = {
     Row<PageAppendOp>(kPageCopy),
     Row<PageGatherOp>(kPageCopy),
@@ -121,6 +127,7 @@ constexpr OpRow kTable[] = {
     Row<MlaOp>(kMla),
     Row<GemmOp>(kGemm),
     Row<SegmentGemmOp>(kSegmentGemm),
+    Row<GroupedGemmOp>(kGroupedGemm),
     Row<LinearOp>(kLinear),
     Row<NormOp>(kNorm),
     Row<RopeOp>(kRope),

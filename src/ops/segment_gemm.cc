@@ -3,14 +3,12 @@
 #include "ops/segment_gemm.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "core/check.h"
 #include "core/log.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
-namespace {
 
 int64_t IntAt(const TensorView& tensor, int64_t i) {
   const int64_t at = i * tensor.stride(0);
@@ -18,9 +16,10 @@ int64_t IntAt(const TensorView& tensor, int64_t i) {
                                        : tensor.data_as<const int32_t>()[at];
 }
 
-/// The segments that are not empty, by weight.
 std::vector<GemmSegment> ReadSegments(const TensorView& indptr, const TensorView& weight_indices,
-                                      int64_t num_rows, int64_t num_weights) {
+                                      const SegmentSources& sources) {
+  const int64_t num_rows = sources.x.shape(0);
+  const int64_t num_weights = sources.weights.shape(0);
   CheckTensor("indptr", indptr).On({}).IsOneOf({DType::kI32, DType::kI64}).Rank(1);
   FLASHINFER_CHECK(indptr.shape(0) >= 1, "indptr: is empty, expected [num_segments + 1]");
   const int64_t count = indptr.shape(0) - 1;
@@ -28,9 +27,8 @@ std::vector<GemmSegment> ReadSegments(const TensorView& indptr, const TensorView
     CheckTensor("weight_indices", weight_indices).On({}).IsOneOf({DType::kI32, DType::kI64});
     CheckTensor("weight_indices", weight_indices).Shape({count});
   } else {
-    FLASHINFER_CHECK(count == num_weights,
-                     "weights: are {}, expected one for each of {} segments, or weight_indices",
-                     num_weights, count);
+    FLASHINFER_CHECK(count == num_weights, "{}: are {}, indptr has {} segments",
+                     sources.weights_name, num_weights, count);
   }
   std::vector<GemmSegment> segments;
   segments.reserve(static_cast<size_t>(count));
@@ -45,14 +43,12 @@ std::vector<GemmSegment> ReadSegments(const TensorView& indptr, const TensorView
                      num_weights - 1);
     if (segment.end > segment.begin) segments.push_back(segment);
   }
-  FLASHINFER_CHECK(IntAt(indptr, count) == num_rows, "indptr[{}]: is {}, x has {} rows", count,
-                   IntAt(indptr, count), num_rows);
+  FLASHINFER_CHECK(IntAt(indptr, count) == num_rows, "indptr[{}]: is {}, {} has {} rows", count,
+                   IntAt(indptr, count), sources.x_name, num_rows);
   std::stable_sort(segments.begin(), segments.end(),
                    [](const GemmSegment& a, const GemmSegment& b) { return a.weight < b.weight; });
   return segments;
 }
-
-}  // namespace
 
 void SegmentGemm(const TensorView& x, const TensorView& weights, const TensorView& indptr,
                  const TensorView& out, const SegmentGemmOptions& options, Stream) {
@@ -68,7 +64,7 @@ void SegmentGemm(const TensorView& x, const TensorView& weights, const TensorVie
   CheckTensor("out", out).On({}).IsOneOf({x.dtype(), DType::kF32});
   CheckTensor("out", out).Shape({x.shape(0), weights.shape(1)}).LastDimDense().NoOverlap();
   const std::vector<GemmSegment> segments =
-      ReadSegments(indptr, options.weight_indices, x.shape(0), weights.shape(0));
+      ReadSegments(indptr, options.weight_indices, {"x", x, "weights", weights});
   const auto& run = Choose<SegmentGemmOp>({x.dtype(), out.dtype(), x.shape(1), weights.shape(1)},
                                           options.backend);
   if (out.num_elements() > 0 && x.shape(1) == 0) {

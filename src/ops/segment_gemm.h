@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "core/field_list.h"
 #include "ops/gemm.h"
@@ -31,6 +33,21 @@ struct GemmSegment {
   int64_t begin;
   int64_t end;
 };
+
+/// Element i of a vector of i32 or i64.
+int64_t IntAt(const TensorView& tensor, int64_t i);
+
+/// The tensors that segments are of, with their names for messages.
+struct SegmentSources {
+  std::string_view x_name;
+  const TensorView& x;  // [num_rows, …]
+  std::string_view weights_name;
+  const TensorView& weights;  // [num_weights, …]
+};
+
+/// The segments that are not empty, by weight. Without `weight_indices` segment i has weight i.
+std::vector<GemmSegment> ReadSegments(const TensorView& indptr, const TensorView& weight_indices,
+                                      const SegmentSources& sources);
 
 struct SegmentGemmParams {
   std::span<const GemmSegment> segments;  // by weight

@@ -286,6 +286,20 @@ void CallSegmentGemm() {
               {.weight_indices = Ints({1, 0, 0})});
 }
 
+void CallGroupedGemm() {
+  const HostTensor out(DType::kF32, {3, 4});
+  const HostTensor a = Normal(DType::kE4M3, {3, 8});
+  const HostTensor b = Normal(DType::kE4M3, {2, 4, 8});
+  const HostTensor a_scales = Normal(DType::kF32, {3, 2});
+  const HostTensor b_scales = Normal(DType::kF32, {2, 1, 2});
+  const GroupedGemmOptions options{.scales = {.a = a_scales, .b = b_scales, .k_per_scale = 4}};
+  GroupedGemm(a, b, Ints({0, 1, 3}), out, options);
+  GroupedGemmByRow(a, b, Ints({1, -1, 0}), out, options);
+  const HostTensor masked(DType::kF32, {2, 3, 4});
+  GroupedGemmMasked(Normal(DType::kF32, {2, 3, 8}), Normal(DType::kF32, {2, 4, 8}), Ints({2, 0}),
+                    masked);
+}
+
 void CallSampling() {
   const HostTensor logits = Normal(DType::kF32, {3, 50});
   HostTensor probs(DType::kF32, {3, 50});
@@ -335,6 +349,7 @@ constexpr NamedCall kCalls[] = {
     {"decode", CallDecode},
     {"gemm", CallGemm},
     {"segment_gemm", CallSegmentGemm},
+    {"grouped_gemm", CallGroupedGemm},
     {"linear", CallLinear},
     {"merge", CallMergeState},
     {"norm", CallNorm},

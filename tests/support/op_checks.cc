@@ -9,6 +9,7 @@
 #include "ops/batch_prefill.h"
 #include "ops/chain_speculative.h"
 #include "ops/gemm.h"
+#include "ops/grouped_gemm.h"
 #include "ops/linear.h"
 #include "ops/merge_state.h"
 #include "ops/page_copy.h"
@@ -21,6 +22,7 @@
 #include "support/checks/attention.h"
 #include "support/checks/chain_speculative.h"
 #include "support/checks/gemm.h"
+#include "support/checks/grouped_gemm.h"
 #include "support/checks/linear.h"
 #include "support/checks/merge_state.h"
 #include "support/checks/merge_states.h"
@@ -78,6 +80,7 @@ constexpr OpCheck kTable[] = {
     Row<MlaOp, MlaCases, CheckMla>(),
     Row<GemmOp, GemmCases, CheckGemm>(),
     Row<SegmentGemmOp, SegmentGemmCases, CheckSegmentGemm>(),
+    Row<GroupedGemmOp, GroupedGemmCases, CheckGroupedGemm>(),
     Row<LinearOp, LinearCases, CheckLinear>(),
     Row<NormOp, NormCases, CheckNorm>(),
     Row<RopeOp, RopeCases, CheckRope>(),
