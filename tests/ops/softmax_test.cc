@@ -50,6 +50,19 @@ TEST(Softmax, RowsThatAreNoDistributionAreNanAndOthersAreNot) {
   }
 }
 
+TEST(Softmax, RepeatedCallsAreBitEqual) {
+  HostTensor logits(DType::kF32, {3, 40000});
+  std::mt19937_64 rng(3);
+  logits.FillNormal(rng);
+  HostTensor first(DType::kF32, {3, 40000});
+  Softmax(logits, first);
+  for (int i = 0; i < 100; ++i) {
+    HostTensor again(DType::kF32, {3, 40000});
+    Softmax(logits, again);
+    ASSERT_EQ(again.bytes(), first.bytes());
+  }
+}
+
 TEST(Softmax, TinyTemperaturesAreTheLargestLogit) {
   HostTensor logits(DType::kF32, {1, 3});
   logits.FillWith({5, -1, 4.999});

@@ -85,6 +85,19 @@ TEST(TokenFilter, MaskedLogitsKeepInfinitiesAndNanRows) {
   }
 }
 
+TEST(TokenFilter, RepeatedCallsAreBitEqual) {
+  HostTensor probs(DType::kF32, {3, 40000});
+  std::mt19937_64 rng(3);
+  probs.FillUniform(rng, 0, 1);
+  HostTensor first(DType::kF32, {3, 40000});
+  TopPRenormProbs(probs, first, 0.7f);
+  for (int i = 0; i < 100; ++i) {
+    HostTensor again(DType::kF32, {3, 40000});
+    TopPRenormProbs(probs, again, 0.7f);
+    ASSERT_EQ(again.bytes(), first.bytes());
+  }
+}
+
 TEST(TokenFilter, ErrorsNameArgumentValueAndWhatIsAccepted) {
   HostTensor probs(DType::kF32, {2, 8});
   HostTensor out(DType::kF16, {2, 8});
