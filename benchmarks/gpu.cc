@@ -87,34 +87,79 @@ std::vector<int32_t> Shuffled(int64_t count) {
   return values;
 }
 
+/// Keys and values of tokens, of requests of up to 512 each, and where they go in a paged cache.
+class Append {
+ public:
+  Append(int64_t num_tokens, int64_t page_size)
+      : k_({num_tokens, 8, 128}, kDevice),
+        v_({num_tokens, 8, 128}, kDevice),
+        k_cache_({NumPages(num_tokens, page_size), page_size, 8, 128}, kDevice),
+        v_cache_({NumPages(num_tokens, page_size), page_size, 8, 128}, kDevice),
+        batch_indices_(Numbers(num_tokens, [](int64_t i) { return i / kRequestTokens; }), kDevice),
+        positions_(Numbers(num_tokens, [](int64_t i) { return i % kRequestTokens; }), kDevice),
+        indptr_(Numbers(num_tokens / kRequestTokens + 2,
+                        [&](int64_t i) { return i * kRequestTokens / page_size; }),
+                kDevice),
+        indices_(Shuffled(NumPages(num_tokens, page_size)), kDevice),
+        last_(static_cast<size_t>(num_tokens / kRequestTokens + 1),
+              static_cast<int32_t>(page_size)) {}
+
+  void Run(Stream s) const {
+    const TensorView last_len(last_.data(), DType::kI32, {static_cast<int64_t>(last_.size())});
+    AppendPagedKvCache(k_, v_, batch_indices_, positions_, {k_cache_, v_cache_},
+                       {indptr_, indices_, last_len}, {}, s);
+  }
+
+ private:
+  static constexpr int64_t kRequestTokens = 512;
+
+  static int64_t NumPages(int64_t num_tokens, int64_t page_size) {
+    return (num_tokens / kRequestTokens + 1) * kRequestTokens / page_size;
+  }
+  template <class Value>
+  static std::vector<int32_t> Numbers(int64_t count, const Value& value) {
+    std::vector<int32_t> numbers;
+    numbers.reserve(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<int32_t>(value(i)));
+    return numbers;
+  }
+
+  GpuTensor k_;
+  GpuTensor v_;
+  GpuTensor k_cache_;
+  GpuTensor v_cache_;
+  GpuTensor batch_indices_;
+  GpuTensor positions_;
+  GpuTensor indptr_;
+  GpuTensor indices_;
+  std::vector<int32_t> last_;
+};
+
 void MeasureAppend(Report& report, int64_t page_size) {
   constexpr int64_t kTokens = 8192;
-  constexpr int64_t kRequestTokens = 512;
-  const GpuTensor k({kTokens, 8, 128}, kDevice);
-  const GpuTensor v({kTokens, 8, 128}, kDevice);
-  const GpuTensor k_cache({kTokens / page_size, page_size, 8, 128}, kDevice);
-  const GpuTensor v_cache({kTokens / page_size, page_size, 8, 128}, kDevice);
-  std::vector<int32_t> requests;
-  std::vector<int32_t> positions;
-  std::vector<int32_t> begins;
-  for (int64_t i = 0; i < kTokens; ++i) {
-    requests.push_back(static_cast<int32_t>(i / kRequestTokens));
-    positions.push_back(static_cast<int32_t>(i % kRequestTokens));
-  }
-  for (int64_t i = 0; i <= kTokens; i += kRequestTokens) {
-    begins.push_back(static_cast<int32_t>(i / page_size));
-  }
-  const GpuTensor batch_indices(requests, kDevice);
-  const GpuTensor position_ids(positions, kDevice);
-  const GpuTensor indptr(begins, kDevice);
-  const GpuTensor indices(Shuffled(kTokens / page_size), kDevice);
-  const std::vector<int32_t> last(begins.size() - 1, static_cast<int32_t>(page_size));
-  const TensorView last_len(last.data(), DType::kI32, {static_cast<int64_t>(last.size())});
+  const Append append(kTokens, page_size);
   report.Measure("append_paged_kv_cache",
                  fmt::format("{} tokens 8x128 page {}", kTokens, page_size),
-                 8.0 * 8 * 128 * kTokens, [&](Stream s) {
-                   AppendPagedKvCache(k, v, batch_indices, position_ids, {k_cache, v_cache},
-                                      {indptr, indices, last_len}, {}, s);
+                 8.0 * 8 * 128 * kTokens, [&](Stream s) { append.Run(s); });
+}
+
+/// What a layer of a model does before its attention, in one graph: each kernel starts while the
+/// one before it ends.
+void MeasureChain(Report& report, int64_t num_tokens) {
+  const GpuTensor x({num_tokens, 4096}, kDevice);
+  const GpuTensor weight({4096}, kDevice);
+  const GpuTensor out({num_tokens, 4096}, kDevice);
+  const GpuTensor q({num_tokens, 32, 128}, kDevice);
+  const GpuTensor k({num_tokens, 8, 128}, kDevice);
+  const GpuTensor pos_ids(std::vector<int32_t>(static_cast<size_t>(num_tokens), 77), kDevice);
+  const Append append(num_tokens, 16);
+  report.Measure("rmsnorm_rope_append",
+                 fmt::format("{}x4096, 32+8 heads of 128, page 16", num_tokens),
+                 (4.0 * 4096 + 4.0 * 40 * 128 + 8.0 * 8 * 128) * static_cast<double>(num_tokens),
+                 [&](Stream s) {
+                   RmsNorm(x, weight, out, {}, s);
+                   ApplyRope(q, k, pos_ids, q, k, {}, s);
+                   append.Run(s);
                  });
 }
 
@@ -203,6 +248,7 @@ void MeasureAll(Report& report) {
   MeasureRows(report, 8192, 8192);
   for (int64_t num_tokens : {1, 128, 8192}) MeasureRope(report, num_tokens);
   for (int64_t page_size : {1, 16, 64}) MeasureAppend(report, page_size);
+  for (int64_t num_tokens : {1, 128}) MeasureChain(report, num_tokens);
   for (const DecodeShape& d : {DecodeShape{1, 1000, 64, 8, 128, 16},
                                {1, 8192, 64, 8, 128, 16},
                                {1, 32768, 64, 8, 128, 16},

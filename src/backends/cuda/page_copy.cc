@@ -77,7 +77,7 @@ void Run(const PageCopyParams& p, bool gathers) {
   const int64_t units = int64_t{params.parts[0].num_units} + params.parts[1].num_units;
   if (units == 0) return;
   // Few tokens: one a block, to use every multiprocessor.
-  if (p.num_tokens < 132 * 8) spec.tokens_tile = p.num_tokens < 132 * 2 ? 1 : 4;
+  if (p.num_tokens < 132 * 2) spec.tokens_tile = 1;
   Launch(jit::GetKernel(spec, p.stream.device),
          {.grid_x = (p.num_tokens + spec.tokens_tile - 1) / spec.tokens_tile,
           .grid_y = (units + NumThreads(spec) - 1) / NumThreads(spec),
