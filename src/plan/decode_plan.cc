@@ -3,7 +3,6 @@
 #include "plan/decode_plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace flashinfer {
 namespace {
@@ -19,8 +18,8 @@ class Walk {
   Walk(const DecodeBatch& batch, const DecodePlanLimits& limits, Cuts cuts, DecodePlan& plan)
       : batch_(batch), limits_(limits), cuts_(cuts), plan_(plan) {}
 
-  /// False when the batch needs more slots than there are.
-  bool Run(int64_t capacity) {
+  /// False when the batch needs more than `num_slots` slots.
+  bool Run(int64_t capacity, int64_t num_slots) {
     plan_.pieces.clear();
     plan_.slot_begin.assign(1, 0);
     plan_.num_partials = 0;
@@ -28,7 +27,7 @@ class Walk {
     capacity_ = capacity;
     used_ = 0;
     for (size_t b = 0; b < batch_.kv_len.size(); ++b) AddRequest(b);
-    if (static_cast<int64_t>(plan_.slot_begin.size()) > limits_.num_slots) return false;
+    if (static_cast<int64_t>(plan_.slot_begin.size()) > num_slots) return false;
     plan_.slot_begin.resize(static_cast<size_t>(limits_.num_slots) + 1,
                             static_cast<int32_t>(plan_.pieces.size()));
     return true;
@@ -113,26 +112,34 @@ class Walk {
   int64_t used_ = 0;
 };
 
-/// Keys of a piece when there are more slots than it is worth to use. Of a request alone, cutting
-/// saves time in proportion to the keys of a piece, and merging takes time in proportion to the
-/// number of pieces: their sum is least where both grow with the root of its length. H200,
-/// 2026-11-30, 64 heads on 8 of 128 bf16: 1000 keys in pieces of 128 take 11.3 µs, of 64 12.2, of
-/// 32 14.8; 8192 keys in pieces of 192 25.9, of 256 22.9, of 512 23.0.
-int64_t SmallestCut(const DecodeBatch& batch, const DecodePlanLimits& limits) {
-  int64_t longest = 0;
-  for (int64_t kv_len : batch.kv_len) longest = std::max(longest, kv_len);
-  const auto cut = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(longest)));
-  return std::max<int64_t>(limits.min_kv_chunk,
-                           (cut + limits.kv_tile - 1) / limits.kv_tile * limits.kv_tile);
+/// Keys and cost of a slot from which on a multiprocessor does better with one block more: below,
+/// merging more pieces takes what the others save. H200, 2026-11-30, 64 heads on 8 of 128 bf16,
+/// one, two and three blocks: 8192 keys take 23.0, 22.9 and 25.9 µs, 32768 63, 53 and 53; 22 pieces
+/// of 8192 keys, which leave some multiprocessors two and most one, 26.1.
+constexpr int64_t kWorthABlock = 320;
+
+/// Slots to use for a batch of `total` keys and cost: each multiprocessor has a block less as long
+/// as there is too little for each slot, and a slot for each request.
+int64_t NumUsedSlots(int64_t total, int64_t num_requests, const DecodePlanLimits& limits) {
+  int64_t slots = limits.num_slots;
+  const int64_t wave = limits.slots_per_wave > 0 ? limits.slots_per_wave : slots;
+  while (slots > wave && total / slots < kWorthABlock) {
+    const int64_t fewer = (slots - 1) / wave * wave;
+    if (fewer < num_requests) break;
+    slots = fewer;
+  }
+  return slots;
 }
 
 void RunWalk(const DecodeBatch& batch, const DecodePlanLimits& limits, Cuts cuts,
              DecodePlan& plan) {
   Walk walk(batch, limits, cuts, plan);
-  int64_t capacity = walk.TotalCost() / limits.num_slots + 1;
-  // Balance alone would cut short batches into crumbs.
-  capacity = std::max<int64_t>(capacity, SmallestCut(batch, limits) + kPieceCost);
-  while (!walk.Run(capacity)) capacity += capacity / 16 + 1;
+  const int64_t total = walk.TotalCost();
+  const int64_t num_slots = NumUsedSlots(total, static_cast<int64_t>(batch.kv_len.size()), limits);
+  // Balance alone would cut short batches into crumbs: 1000 keys in pieces of 128 take 11.3 µs, of
+  // 64 12.2, of 32 14.8.
+  int64_t capacity = std::max<int64_t>(total / num_slots + 1, limits.min_kv_chunk + kPieceCost);
+  while (!walk.Run(capacity, num_slots)) capacity += capacity / 16 + 1;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct DecodeBatch {
 
 struct DecodePlanLimits {
   int32_t num_slots = 1;       ///< blocks of a head that run at the same time
+  int32_t slots_per_wave = 0;  ///< of these, one block a multiprocessor; 0: all
   int32_t kv_tile = 32;        ///< pieces that are cut off are multiples of it
   int32_t min_kv_chunk = 128;  ///< keys of a piece that is cut off at least
   /// Cuts are made every so many keys, whatever the batch; 0: as balance wants.

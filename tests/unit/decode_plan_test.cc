@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <random>
+#include <utility>
 
 namespace flashinfer::test {
 namespace {
@@ -83,6 +84,7 @@ RC_GTEST_PROP(DecodePlan, EveryKeyOnce, ()) {
                     rc::gen::inRange<int64_t>(0, 40), rc::gen::inRange<int64_t>(0, 9000))),
                 *rc::gen::inRange(-1, 3000));
   const DecodePlanLimits limits{.num_slots = *rc::gen::inRange(1, 200),
+                                .slots_per_wave = *rc::gen::inRange(0, 100),
                                 .kv_tile = *rc::gen::element(8, 16, 32, 64),
                                 .min_kv_chunk = *rc::gen::element(64, 128, 256),
                                 .fixed_kv_chunk = *rc::gen::element(0, 0, 64, 256),
@@ -122,6 +124,20 @@ TEST(DecodePlan, SlotsOfALongBatchAreFilledAlike) {
     EXPECT_LT(most, total / 49 + total / 490 + 320) << num_requests;
     EXPECT_LE(plan.num_partials, 2 * 49);
   }
+}
+
+TEST(DecodePlan, AShortBatchTakesWholeWavesOnly) {
+  const auto used_slots = [](int64_t kv_len) {
+    DecodePlan plan;
+    PlanDecode(MakeBatch({kv_len}).view(),
+               {.num_slots = 49, .slots_per_wave = 16, .max_partials = 100000}, plan);
+    return std::count_if(
+        plan.slot_begin.begin() + 1, plan.slot_begin.end(),
+        [&, last = 0](int32_t begin) mutable { return begin > std::exchange(last, begin); });
+  };
+  EXPECT_EQ(used_slots(1000), 8);
+  EXPECT_EQ(used_slots(8192), 16);
+  EXPECT_GT(used_slots(32768), 40);
 }
 
 TEST(DecodePlan, AShortBatchIsNotCutIntoCrumbs) {

@@ -159,7 +159,9 @@ class DecodeSimt final : public AttentionExecutor {
     const int64_t resident =
         int64_t{kernel_->device->num_sms} * std::max(1, kernel_->blocks_per_sm);
     num_slots_ = NumSlots(resident, num_tiles_);
+    const int64_t wave = std::max<int64_t>(1, kernel_->device->num_sms / num_tiles_);
     DecodePlanLimits limits{.num_slots = static_cast<int32_t>(num_slots_),
+                            .slots_per_wave = static_cast<int32_t>(wave),
                             .kv_tile = DecodeKvTile(spec_),
                             .fixed_kv_chunk = problem_.fixed_split_size,
                             .max_partials = MaxPartials(num_slots_)};
