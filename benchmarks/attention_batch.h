@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of equal requests in a paged cache, for the attention benchmarks.
+// Cases and batches of the decode and prefill benchmarks.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <numeric>
 #include <random>
 #include <string_view>
-#include <vector>
 
 #include "core/fields.h"
 #include "flashinfer/attention/kv_cache.h"
+#include "paged_batch.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::bench {
@@ -41,65 +38,36 @@ void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(page_size)
 }
 
-/// Page tables of `num_copies` batches, each with its own pages of one shuffled pool.
+/// Queries, outputs, cache and page tables of `num_copies` batches.
 class AttentionBatch {
  public:
   AttentionBatch(const AttentionCase& c, int64_t num_copies)
-      : pages_per_request_((c.kv_len + c.page_size - 1) / c.page_size),
-        k_(c.dtype_kv, CacheShape(c, num_copies)),
-        v_(c.dtype_kv, CacheShape(c, num_copies)),
-        q_(c.dtype, {c.num_requests * c.q_len, c.num_qo_heads, c.head_dim}),
-        out_(c.dtype, {c.num_requests * c.q_len, c.num_qo_heads, c.head_dim}),
-        last_(static_cast<size_t>(c.num_requests),
-              static_cast<int32_t>(c.kv_len - (pages_per_request_ - 1) * c.page_size)) {
-    std::mt19937_64 rng(1);
-    q_.FillNormal(rng);
-    FillByRow(k_, rng);
-    FillByRow(v_, rng);
-    for (int64_t i = 0; i <= c.num_requests; ++i) {
-      qo_indptr_.push_back(static_cast<int32_t>(i * c.q_len));
-      indptr_.push_back(static_cast<int32_t>(i * pages_per_request_));
-    }
-    indices_.resize(static_cast<size_t>(k_.view().shape(0)));
-    std::iota(indices_.begin(), indices_.end(), 0);
-    std::shuffle(indices_.begin(), indices_.end(), rng);
-  }
+      : AttentionBatch(c, num_copies, std::mt19937_64(1)) {}
 
   PageTable pages(int64_t copy) const {
-    const auto view = [](const int32_t* data, int64_t size) {
-      return TensorView(data, DType::kI32, {size});
-    };
-    const int64_t num_pages = indptr_.back();
-    return {view(indptr_.data(), static_cast<int64_t>(indptr_.size())),
-            view(indices_.data() + copy * num_pages, num_pages),
-            view(last_.data(), static_cast<int64_t>(last_.size()))};
+    return {tables_.indptr(), tables_.indices(copy), tables_.last_len()};
   }
-  TensorView qo_indptr() const {
-    return {qo_indptr_.data(), DType::kI32, {static_cast<int64_t>(qo_indptr_.size())}};
-  }
-  PagedKvCache cache() const { return {k_, v_}; }
+  TensorView qo_indptr() const { return tables_.qo_indptr(); }
+  PagedKvCache cache() const { return {k_.view(), v_.view()}; }
   const TensorView& q() const { return q_; }
   const TensorView& out() const { return out_; }
 
  private:
-  Dims CacheShape(const AttentionCase& c, int64_t num_copies) const {
-    return {num_copies * c.num_requests * pages_per_request_, c.page_size, c.num_kv_heads,
-            c.head_dim};
+  AttentionBatch(const AttentionCase& c, int64_t num_copies, std::mt19937_64 rng)
+      : tables_({c.num_requests, c.q_len, c.kv_len, c.page_size}, num_copies, rng),
+        k_(c.dtype_kv, CacheShape(c), rng),
+        v_(c.dtype_kv, CacheShape(c), rng),
+        q_(c.dtype, {c.num_requests * c.q_len, c.num_qo_heads, c.head_dim}),
+        out_(c.dtype, q_.view().shape()) {
+    q_.FillNormal(rng);
   }
-  /// Random values in the first page, which the others repeat: drawing all of them takes minutes.
-  static void FillByRow(test::HostTensor& cache, std::mt19937_64& rng) {
-    const TensorView& view = cache;
-    test::HostTensor page(view.dtype(), {view.shape(1), view.shape(2), view.shape(3)});
-    page.FillNormal(rng);
-    const auto bytes = static_cast<size_t>(view.stride(0) * SizeBytes(view.dtype()));
-    for (int64_t i = 0; i < view.shape(0); ++i) {
-      std::memcpy(view[i].data(), page.view().data(), bytes);
-    }
+  Dims CacheShape(const AttentionCase& c) const {
+    return {tables_.num_pages(), c.page_size, c.num_kv_heads, c.head_dim};
   }
 
-  int64_t pages_per_request_;
-  test::HostTensor k_, v_, q_, out_;
-  std::vector<int32_t> last_, qo_indptr_, indptr_, indices_;
+  PagedBatch tables_;
+  PagedCache k_, v_;
+  test::HostTensor q_, out_;
 };
 
 }  // namespace flashinfer::bench

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "backends/cpu/page_block.h"
 
 namespace flashinfer::bench {
 
@@ -36,14 +39,18 @@ double MedianUs(const std::function<void(int64_t)>& run, double seconds);
 /// Bandwidths and peaks of the machine with the library's threads. Each measured at first use.
 class Floors {
  public:
+  /// From huge pages.
   double ReadGbPerS();
   /// Of a copy past the caches, read and written bytes together: more than of reads alone.
   double CopyGbPerS();
+  /// Lets both be measured again: a virtual machine's share of the bandwidth changes by the minute.
+  void ForgetBandwidths() { read_gb_per_s_ = copy_gb_per_s_ = 0; }
   double GflopPerS(Math math);
   /// The least time for a case.
   double Us(const Case& c);
 
  private:
+  std::unique_ptr<cpu::PageBlock> block_;  ///< that is read
   double read_gb_per_s_ = 0;
   double copy_gb_per_s_ = 0;
   double gflop_per_s_[3] = {};

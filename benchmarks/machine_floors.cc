@@ -147,14 +147,18 @@ double (*MathLoop(Math math))() {
 
 double Floors::ReadGbPerS() {
   if (read_gb_per_s_ > 0) return read_gb_per_s_;
-  std::vector<uint64_t> words(size_t{1} << 25, 1);  // 256 MB
+  if (block_ == nullptr) {
+    block_ = std::make_unique<cpu::PageBlock>(size_t{256} << 20);
+    std::memset(block_->data(), 1, block_->size());
+  }
+  const auto* words = reinterpret_cast<const uint64_t*>(block_->data());
   const auto read = [&](int64_t) {
     cpu::ForEachLane([&](cpu::Lane lane) {
-      const int64_t share = static_cast<int64_t>(words.size()) / lane.count;
-      ReadAll(words.data() + lane.index * share, share);
+      const int64_t share = static_cast<int64_t>(block_->size() / sizeof *words) / lane.count;
+      ReadAll(words + lane.index * share, share);
     });
   };
-  read_gb_per_s_ = static_cast<double>(words.size() * sizeof words[0]) / MedianUs(read, 0.5) * 1e-3;
+  read_gb_per_s_ = static_cast<double>(block_->size()) / MedianUs(read, 0.3) * 1e-3;
   return read_gb_per_s_;
 }
 

@@ -2,13 +2,11 @@
 // Latent attention: bound by multiplication, but for the fewest heads.
 #include "flashinfer/attention/mla.h"
 
-#include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <random>
 
 #include "core/fields.h"
 #include "harness.h"
+#include "paged_batch.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::bench {
@@ -48,54 +46,26 @@ const std::vector<std::string> kCases{
 constexpr int64_t kDimCkv = 512;
 constexpr int64_t kDimKpe = 64;
 
-/// Random values in the first page, which the others repeat.
-void FillByPage(const test::HostTensor& cache, std::mt19937_64& rng) {
-  const TensorView& view = cache;
-  test::HostTensor page(view.dtype(), {view.shape(1), view.shape(2)});
-  page.FillNormal(rng);
-  for (int64_t i = 0; i < view.shape(0); ++i) {
-    std::memcpy(view[i].data(), page.view().data(),
-                static_cast<size_t>(view.stride(0) * SizeBytes(view.dtype())));
-  }
-}
-
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<MlaCase>(SplitWords(text));
-  const int64_t pages_per_request = (c.kv_len + c.page_size - 1) / c.page_size;
   const double tokens = static_cast<double>(c.num_requests * c.kv_len);
   const double bytes = tokens * (kDimCkv + kDimKpe) * static_cast<double>(SizeBytes(c.dtype_kv));
   const bool causal = c.q_len > 1;
-  double pairs =
+  const double pairs =
       static_cast<double>(c.num_requests * c.q_len) *
       (static_cast<double>(c.kv_len) - static_cast<double>(causal ? c.q_len - 1 : 0) / 2);
   const double flops = 2.0 * pairs * static_cast<double>(c.num_heads) * (2 * kDimCkv + kDimKpe);
   const int64_t num_copies = NumColdCopies(bytes);
-  const int64_t num_pages = c.num_requests * pages_per_request;
-  const test::HostTensor ckv(c.dtype_kv, {num_copies * num_pages, c.page_size, kDimCkv});
-  const test::HostTensor kpe(c.dtype_kv, {num_copies * num_pages, c.page_size, kDimKpe});
+  std::mt19937_64 rng(1);
+  const PagedBatch batch({c.num_requests, c.q_len, c.kv_len, c.page_size}, num_copies, rng);
+  const PagedCache ckv(c.dtype_kv, {batch.num_pages(), c.page_size, kDimCkv}, rng);
+  const PagedCache kpe(c.dtype_kv, {batch.num_pages(), c.page_size, kDimKpe}, rng);
   const int64_t rows = c.num_requests * c.q_len;
   test::HostTensor q_nope(c.dtype, {rows, c.num_heads, kDimCkv});
   test::HostTensor q_pe(c.dtype, {rows, c.num_heads, kDimKpe});
   const test::HostTensor out(c.dtype, {rows, c.num_heads, kDimCkv});
-  std::mt19937_64 rng(1);
   q_nope.FillNormal(rng);
   q_pe.FillNormal(rng);
-  FillByPage(ckv, rng);
-  FillByPage(kpe, rng);
-  std::vector<int32_t> indices(static_cast<size_t>(num_copies * num_pages));
-  std::iota(indices.begin(), indices.end(), 0);
-  std::shuffle(indices.begin(), indices.end(), rng);
-  const std::vector<int32_t> kv_len(static_cast<size_t>(c.num_requests),
-                                    static_cast<int32_t>(c.kv_len));
-  std::vector<int32_t> indptr(kv_len.size() + 1);
-  std::vector<int32_t> qo_indptr(kv_len.size() + 1);
-  for (size_t i = 0; i < indptr.size(); ++i) {
-    indptr[i] = static_cast<int32_t>(static_cast<int64_t>(i) * pages_per_request);
-    qo_indptr[i] = static_cast<int32_t>(static_cast<int64_t>(i) * c.q_len);
-  }
-  const auto view = [](const int32_t* x, size_t size) {
-    return TensorView(x, DType::kI32, {static_cast<int64_t>(size)});
-  };
   MlaProblem problem;
   problem.dtype_q = problem.dtype_out = c.dtype;
   problem.dtype_kv = c.dtype_kv;
@@ -107,21 +77,19 @@ void Run(Harness& harness, const std::string& text) {
   std::vector<BatchMla> plans;
   plans.reserve(static_cast<size_t>(num_copies));
   for (int64_t i = 0; i < num_copies; ++i) {
-    plans.emplace_back(workspace).Plan(
-        problem, view(qo_indptr.data(), qo_indptr.size()),
-        {view(indptr.data(), indptr.size()),
-         view(indices.data() + i * num_pages, static_cast<size_t>(num_pages)),
-         view(kv_len.data(), kv_len.size())});
+    plans.emplace_back(workspace).Plan(problem, batch.qo_indptr(),
+                                       {batch.indptr(), batch.indices(i), batch.kv_len()});
   }
   const bool multiplies_bf16 = c.dtype == DType::kBF16 && c.dtype_kv != DType::kF16;
-  harness.Measure({.text = text,
-                   .backend = BatchMla::Explain(problem).chosen()->candidate,
-                   .bytes = bytes,
-                   .flops = flops,
-                   .math = multiplies_bf16 ? Math::kBF16 : Math::kF32},
-                  [&](int64_t i) {
-                    plans[static_cast<size_t>(i % num_copies)].Run(q_nope, q_pe, {ckv, kpe}, out);
-                  });
+  harness.Measure(
+      {.text = text,
+       .backend = BatchMla::Explain(problem).chosen()->candidate,
+       .bytes = bytes,
+       .flops = flops,
+       .math = multiplies_bf16 ? Math::kBF16 : Math::kF32},
+      [&](int64_t i) {
+        plans[static_cast<size_t>(i % num_copies)].Run(q_nope, q_pe, {ckv.view(), kpe.view()}, out);
+      });
 }
 
 }  // namespace
