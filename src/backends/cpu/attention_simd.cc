@@ -138,8 +138,15 @@ class Piece {
                    s_.cos + i * stride, s_.sin + i * stride);
       }
     }
-    for (int head = 0; head < task_.num_kv_heads; ++head) {
+    const int num_heads = task_.num_kv_heads;
+    RowFetcher<T> keys(next.k, next.count, num_heads, task_.k_strides, problem_.head_dim_qk);
+    RowFetcher<T> values(next.v, next.count, num_heads, task_.v_strides, problem_.head_dim_vo);
+    for (int head = 0; head < num_heads; ++head) {
       if (head > 0) Move(tile, task_.k_strides.head, task_.v_strides.head);
+      for (int i = 0; i < tile.count; ++i) {
+        keys.Next();
+        values.Next();
+      }
       HeadPacked(state, head * rows_per_head_, mask, tile);
     }
   }
@@ -151,8 +158,8 @@ class Piece {
     const int dim_qk = problem_.head_dim_qk;
     const int dim_vo = problem_.head_dim_vo;
     const int num_heads = task_.num_kv_heads;
-    RowFetcher<T> values(tile.v, tile.count, num_heads, task_.v_strides.head, dim_vo);
-    RowFetcher<T> next_keys(next.k, next.count, num_heads, task_.k_strides.head, dim_qk);
+    RowFetcher<T> values(tile.v, tile.count, num_heads, task_.v_strides, dim_vo);
+    RowFetcher<T> next_keys(next.k, next.count, num_heads, task_.k_strides, dim_qk);
     ForEachPart(tile.count, kKeysPerPart, [&](TokenRange tokens, int head) {
       const int first = head * rows_per_head_;
       ScoresInPlace<kPairs>(tile, tokens,
@@ -220,7 +227,7 @@ class Piece {
     });
     const bool may_hide = !mask.is_full() || problem_.has_bias;
     if (may_hide && !AllFinite(tile, dim_vo)) {
-      ValuesOneByOne(tile, s_.scores, rows, dim_vo, s_.alpha, state.o);
+      ValuesOneByOne<kPairs>(tile, kPairs ? s_.pairs : s_.scores, rows, dim_vo, s_.alpha, state.o);
     } else {
       ValuesPacked<kPairs>(tile, s_.scores, s_.pairs, rows, dim_vo, s_.alpha, s_.v, state.o);
     }

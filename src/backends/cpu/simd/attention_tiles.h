@@ -46,36 +46,51 @@ inline void Move(TilePointers<T>& tile, int64_t k_stride, int64_t v_stride) {
 template <class T>
 class RowFetcher {
  public:
-  /// `rows`: of the first of `num_heads` heads, which are `head_stride` elements apart.
-  RowFetcher(const T* const* rows, int count, int num_heads, int64_t head_stride, int dim)
+  /// `rows`: of the first of `num_heads` heads.
+  RowFetcher(const T* const* rows, int count, int num_heads, const PageStrides& strides, int dim)
       : rows_(rows),
-        count_(count),
-        num_heads_(num_heads),
-        head_stride_(head_stride),
-        bytes_(dim * int64_t{sizeof(T)}),
-        heads_are_beside_(count < 2 || Distance(rows[1], rows[0]) >= head_stride) {}
+        num_lines_(static_cast<int>((dim * int64_t{sizeof(T)} + kCacheLine - 1) / kCacheLine)),
+        heads_are_beside_(strides.head < strides.token),
+        num_inner_(heads_are_beside_ ? num_heads : count),
+        outer_left_(count == 0 ? 0 : heads_are_beside_ ? count : num_heads),
+        head_stride_(strides.head) {
+    if (count > 0) StartInner();
+  }
 
   void Next() {
-    if (token_ >= count_ || head_ >= num_heads_) return;
-    const char* row = reinterpret_cast<const char*>(rows_[token_] + head_ * head_stride_);
-    for (int64_t i = 0; i < bytes_; i += kCacheLine) __builtin_prefetch(row + i, 0, 2);
-    int& inner = heads_are_beside_ ? head_ : token_;
-    if (++inner < (heads_are_beside_ ? num_heads_ : count_)) return;
-    inner = 0;
-    ++(heads_are_beside_ ? token_ : head_);
+    if (outer_left_ == 0) return;
+    for (int i = 0; i < num_lines_; ++i) __builtin_prefetch(row_ + i * kCacheLine, 0, 2);
+    if (--inner_left_ == 0) {
+      if (--outer_left_ == 0) return;
+      if (heads_are_beside_) {
+        ++rows_;
+      } else {
+        head_offset_ += head_stride_;
+      }
+      StartInner();
+    } else {
+      row_ = heads_are_beside_ ? row_ + head_stride_ * int64_t{sizeof(T)}
+                               : BytesAt(rows_[num_inner_ - inner_left_] + head_offset_);
+    }
   }
 
  private:
-  static int64_t Distance(const T* a, const T* b) { return a < b ? b - a : a - b; }
+  static const char* BytesAt(const T* p) { return reinterpret_cast<const char*>(p); }
 
-  const T* const* rows_;
-  int count_;
-  int num_heads_;
+  void StartInner() {
+    inner_left_ = num_inner_;
+    row_ = BytesAt(rows_[0] + head_offset_);
+  }
+
+  const T* const* rows_;  ///< of the token, or of the first where tokens are inner
+  int num_lines_;
+  bool heads_are_beside_;  ///< of a token, closer than the next token: then heads are inner
+  int num_inner_;
+  int inner_left_ = 0;
+  int outer_left_;
   int64_t head_stride_;
-  int64_t bytes_;
-  bool heads_are_beside_;  ///< of a token, closer than the next token
-  int token_ = 0;
-  int head_ = 0;
+  int64_t head_offset_ = 0;
+  const char* row_ = nullptr;
 };
 
 // ---- In place ----
@@ -380,14 +395,19 @@ bool AllFinite(const TilePointers<T>& tile, int dim) {
 }
 
 /// ValuesPacked() where a value that some row does not see is not finite: skips such products.
-template <class T>
+/// `p`: [rows, kTileTokens], or half as many pairs.
+template <bool kPairs, class T>
 void ValuesOneByOne(const TilePointers<T>& tile, const float* p, int rows, int dim,
                     const float* alpha, float* o) {
+  const auto weight_of = [p](int i) {
+    if constexpr (kPairs) return ToFloat(reinterpret_cast<const BF16*>(p)[i]);
+    return p[i];
+  };
   for (int r = 0; r < rows; ++r) {
     float* row = o + r * PaddedDim(dim);
     for (int i = 0; i < dim; ++i) row[i] *= alpha[r];
     for (int t = 0; t < tile.count; ++t) {
-      const float weight = p[r * kTileTokens + t];
+      const float weight = weight_of(r * kTileTokens + t);
       if (weight == 0) continue;
       for (int i = 0; i < dim; ++i) row[i] += weight * ToFloat(tile.v[t][i]);
     }

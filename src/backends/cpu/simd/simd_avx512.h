@@ -43,8 +43,12 @@ inline F32 SelectBits(uint32_t bits, F32 x, F32 y) {
 inline uint32_t NotBelowBits(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ); }
 /// Lanes 2i and 2i + 1 swapped.
 inline F32 SwapPairs(F32 a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
-/// a * 2^n for whole n.
+/// a * 2^floor(n).
 inline F32 ScaleByPowerOfTwo(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+/// a - floor(a); 0 of infinities.
+inline F32 FractionAboveFloor(F32 a) {
+  return {_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+}
 inline float Sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
 inline float MaxLane(F32 a) { return _mm512_reduce_max_ps(a.v); }
 

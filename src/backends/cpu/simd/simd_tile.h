@@ -177,6 +177,11 @@ inline void StorePairs(float* words, F32 v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), (__m256i)_mm512_cvtneps_pbh(v.v));
 }
 
+/// Writes 32 floats as 16 words.
+inline void StorePairs(float* words, F32 low, F32 high) {
+  _mm512_storeu_si512(words, (__m512i)_mm512_cvtne2ps_pbh(high.v, low.v));
+}
+
 /// Words of (first[i], second[i]); the first `n` elements.
 inline F32 Interleave(const BF16* first, const BF16* second, int n) {
   const __m512i a = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(FirstLanes(n), first));
