@@ -38,24 +38,28 @@ int64_t Cost(const AttentionWork& w) {
   return (kRowsOfReading + w.row_end - w.row_begin) * (w.kv_end - w.kv_begin);
 }
 
-/// Where a tile's keys are cut: every `size` keys from `origin`.
-struct Chunks {
-  int64_t origin;
-  int64_t size;
-  int64_t count;
-};
-
-Chunks ChunksOf(const AttentionPlanLimits& limits, const AttentionWork& tile, int64_t target) {
+/// Pieces that a tile is cut into, at most; 1: none.
+int64_t NumChunks(const AttentionPlanLimits& limits, const AttentionWork& tile, int64_t target) {
   const int64_t num_keys = tile.kv_end - tile.kv_begin;
-  if (limits.fixed_kv_chunk > 0) {
-    const int64_t origin = tile.kv_begin - tile.kv_begin % limits.fixed_kv_chunk;
-    return {origin, limits.fixed_kv_chunk, CeilDiv(tile.kv_end - origin, limits.fixed_kv_chunk)};
+  if (const int64_t size = limits.fixed_kv_chunk; size > 0) {
+    return CeilDiv(tile.kv_end, size) - tile.kv_begin / size;
   }
-  const int64_t most = num_keys / std::max(1, limits.min_kv_chunk);
-  const int64_t count = std::min(CeilDiv(Cost(tile), target), most);
-  if (count < 2) return {tile.kv_begin, num_keys, 1};
-  const int64_t size = CeilDiv(CeilDiv(num_keys, count), limits.kv_tile) * limits.kv_tile;
-  return {tile.kv_begin, size, CeilDiv(num_keys, size)};
+  if (num_keys <= limits.kv_tile) return 1;
+  return std::min(CeilDiv(Cost(tile), target), num_keys / std::max(1, limits.min_kv_chunk));
+}
+
+/// Where the piece from key `begin` on ends, with so many that are left. Pieces become smaller
+/// until each lane's share of the rest is one: large ones run without interruption, and small ones
+/// at the end let all lanes finish together.
+int64_t ChunkEnd(const AttentionPlanLimits& limits, int64_t begin, int64_t end,
+                 int64_t num_chunks_left) {
+  if (const int64_t size = limits.fixed_kv_chunk; size > 0) {
+    return std::min(end, (begin / size + 1) * size);
+  }
+  const int64_t share =
+      CeilDiv(end - begin, std::min(num_chunks_left, int64_t{2} * limits.num_lanes));
+  const int64_t size = std::max<int64_t>(share, limits.min_kv_chunk);
+  return std::min(end, begin + CeilDiv(size, limits.kv_tile) * limits.kv_tile);
 }
 
 }  // namespace
@@ -90,19 +94,19 @@ void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limit
   const size_t num_tiles = plan.work.size();
   for (size_t i = 0; i < num_tiles; ++i) {
     const AttentionWork tile = plan.work[i];
-    const Chunks chunks = ChunksOf(limits, tile, target);
-    if (chunks.count < 2 || plan.num_partials + chunks.count > limits.max_partials) continue;
+    const int64_t num_chunks = NumChunks(limits, tile, target);
+    if (num_chunks < 2 || plan.num_partials + num_chunks > limits.max_partials) continue;
     const int64_t first = plan.num_partials;
-    for (int64_t n = 0; n < chunks.count; ++n) {
-      AttentionWork piece = tile;
-      piece.kv_begin = std::max(tile.kv_begin, chunks.origin + n * chunks.size);
-      piece.kv_end = std::min(tile.kv_end, chunks.origin + (n + 1) * chunks.size);
+    AttentionWork piece = tile;
+    for (int64_t n = num_chunks; piece.kv_begin < tile.kv_end; --n) {
+      piece.kv_end = ChunkEnd(limits, piece.kv_begin, tile.kv_end, n);
       piece.partial = plan.num_partials++;
-      if (n == 0) {
+      if (piece.partial == first) {
         plan.work[i] = piece;
       } else {
         plan.work.push_back(piece);
       }
+      piece.kv_begin = piece.kv_end;
     }
     plan.merges.push_back({tile.request, tile.kv_head, tile.row_begin, tile.row_end, first,
                            static_cast<int32_t>(plan.num_partials - first)});

@@ -52,7 +52,9 @@ class RowFetcher {
         num_lines_(static_cast<int>((dim * int64_t{sizeof(T)} + kCacheLine - 1) / kCacheLine)),
         heads_are_beside_(strides.head < strides.token),
         num_inner_(heads_are_beside_ ? num_heads : count),
-        outer_left_(count == 0 ? 0 : heads_are_beside_ ? count : num_heads),
+        outer_left_(count == 0          ? 0
+                    : heads_are_beside_ ? count
+                                        : num_heads),
         head_stride_(strides.head) {
     if (count > 0) StartInner();
   }
