@@ -1,52 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latent attention on the CPU: plan, workspace, and pieces handed to threads.
+// Latent attention on the CPU: what its pieces are made of.
 #include "backends/cpu/mla.h"
 
-#include <algorithm>
-#include <atomic>
+#include <vector>
 
+#include "backends/cpu/planned_pieces.h"
 #include "backends/cpu/scratch.h"
-#include "backends/cpu/thread_pool.h"
-#include "flashinfer/cpu.h"
-#include "plan/attention_plan.h"
 
 namespace flashinfer::cpu {
 namespace {
 
-AttentionState TakeState(const MlaProblem& p, ScratchCursor& cursor) {
-  AttentionState s{};
-  s.o = cursor.Take<float>(kMlaRowsTile * PaddedDim(p.head_dim_ckv));
-  s.m = cursor.Take<float>(kMlaRowsTile);
-  s.l = cursor.Take<float>(kMlaRowsTile);
-  return s;
-}
+struct MlaPieces {
+  using Problem = MlaProblem;
+  using Task = MlaTask;
+  using Kernels = MlaKernels;
+  static constexpr int32_t kRowsTile = kMlaRowsTile;
+  static constexpr int32_t kKvTile = kMlaKvTile;
 
-MlaScratch TakeScratch(const MlaProblem& p, ScratchCursor& cursor) {
-  MlaScratch s{};
-  s.q = cursor.Take<float>(int64_t{kMlaRowsTile} * (p.head_dim_ckv + p.head_dim_kpe));
-  s.k = cursor.Take<float>(kMlaKvTile * MlaKeyStride(p));
-  s.v = cursor.Take<float>(kMlaKvTile / 2 * PaddedDim(p.head_dim_ckv));
-  s.scores = cursor.Take<float>(kMlaRowsTile * kMlaKvTile);
-  s.p = cursor.Take<float>(kMlaRowsTile * kMlaKvTile);
-  s.alpha = cursor.Take<float>(kMlaRowsTile);
-  s.begins = cursor.Take<float>(kMlaRowsTile);
-  s.ends = cursor.Take<float>(kMlaRowsTile);
-  s.state = TakeState(p, cursor);
-  if (p.fixed_split_size > 0) s.folded = TakeState(p, cursor);
-  return s;
-}
+  static AttentionState TakeState(const MlaProblem& p, ScratchCursor& cursor) {
+    AttentionState s{};
+    s.o = cursor.Take<float>(kRowsTile * PaddedDim(p.head_dim_ckv));
+    s.m = cursor.Take<float>(kRowsTile);
+    s.l = cursor.Take<float>(kRowsTile);
+    return s;
+  }
 
-size_t LaneBytes(const MlaProblem& p) {
-  ScratchCursor cursor(nullptr);
-  TakeScratch(p, cursor);
-  return cursor.used();
-}
-
-size_t PartialBytes(const MlaProblem& p) {
-  ScratchCursor cursor(nullptr);
-  TakeState(p, cursor);
-  return cursor.used();
-}
+  static MlaScratch TakeScratch(const MlaProblem& p, ScratchCursor& cursor) {
+    MlaScratch s{};
+    s.q = cursor.Take<float>(int64_t{kRowsTile} * (p.head_dim_ckv + p.head_dim_kpe));
+    s.k = cursor.Take<float>(kKvTile * MlaKeyStride(p));
+    s.v = cursor.Take<float>(kKvTile / 2 * PaddedDim(p.head_dim_ckv));
+    s.scores = cursor.Take<float>(kRowsTile * kKvTile);
+    s.p = cursor.Take<float>(kRowsTile * kKvTile);
+    s.alpha = cursor.Take<float>(kRowsTile);
+    s.begins = cursor.Take<float>(kRowsTile);
+    s.ends = cursor.Take<float>(kRowsTile);
+    s.state = TakeState(p, cursor);
+    if (p.fixed_split_size > 0) s.folded = TakeState(p, cursor);
+    return s;
+  }
+};
 
 const char* At(const TensorView& tensor, int64_t offset) {
   return tensor.data_as<const char>() + offset * SizeBytes(tensor.dtype());
@@ -59,27 +52,14 @@ class CpuMla final : public MlaExecutor {
   void Plan(const MlaProblem& problem, const AttentionTables& tables, Workspace& workspace,
             Stream) override {
     problem_ = problem;
-    num_lanes_ = NumThreads();
-    const size_t lanes_bytes = static_cast<size_t>(num_lanes_) * LaneBytes(problem);
-    // A workspace that cannot hold every partial result gets a plan with fewer splits.
-    const size_t room = workspace.max_bytes() - std::min(workspace.max_bytes(), lanes_bytes);
-    const int64_t max_partials =
-        std::min(MaxPartials(num_lanes_), static_cast<int64_t>(room / PartialBytes(problem)));
-    PlanAttention({.q_len = tables.q_len,
-                   .kv_len = tables.kv_len,
-                   .num_kv_heads = 1,
-                   .group_size = problem.num_heads,
-                   .causal = problem.causal,
-                   .window_left = problem.window_left},
-                  {.rows_tile = kMlaRowsTile,
-                   .kv_tile = kMlaKvTile,
-                   .num_lanes = num_lanes_,
-                   .fixed_kv_chunk = problem.fixed_split_size,
-                   .max_partials = max_partials},
-                  plan_);
-    bytes_ = lanes_bytes + static_cast<size_t>(plan_.num_partials) * PartialBytes(problem);
-    workspace.Reserve(bytes_);
-    workspace_ = &workspace;
+    pieces_.Plan(problem,
+                 {.q_len = tables.q_len,
+                  .kv_len = tables.kv_len,
+                  .num_kv_heads = 1,
+                  .group_size = problem.num_heads,
+                  .causal = problem.causal,
+                  .window_left = problem.window_left},
+                 workspace);
     requests_.resize(tables.kv_len.size());
     for (size_t b = 0; b < requests_.size(); ++b) {
       requests_[b] = {tables.q_begin[b], tables.kv_begin[b], tables.kv_len[b] - tables.q_len[b]};
@@ -89,34 +69,9 @@ class CpuMla final : public MlaExecutor {
   }
 
   void Run(const MlaTensors& tensors, Stream) const override {
-    // Another plan may have made the workspace grow: it is asked each time where it is.
-    char* const block = static_cast<char*>(workspace_->Reserve(bytes_));
     const MlaTask common = CommonTask(tensors);
-    const auto num_pieces = static_cast<int64_t>(plan_.work.size());
-    std::atomic<int64_t> next{0};
-    const auto work = [&](Lane lane) {
-      if (lane.index >= num_lanes_) return;  // more threads than when planned
-      for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < num_pieces;
-           i = next.fetch_add(1, std::memory_order_relaxed)) {
-        RunPiece(tensors, common, plan_.work[static_cast<size_t>(i)], block, lane.index);
-      }
-    };
-    if (num_pieces <= 1) {
-      work({0, 1});
-    } else {
-      ForEachLane(work);
-    }
-    ParallelFor(static_cast<int64_t>(plan_.merges.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const AttentionMerge& m = plan_.merges[static_cast<size_t>(i)];
-        MlaTask task = TaskOf(tensors, common, m.request);
-        task.row_begin = m.row_begin;
-        task.row_end = m.row_end;
-        kernels_.merge(task, PartialAt(block, m.first_partial),
-                       static_cast<int64_t>(PartialBytes(problem_) / sizeof(float)),
-                       m.num_partials);
-      }
-    });
+    pieces_.Run(kernels_, problem_,
+                [&](int32_t request, int32_t) { return TaskOf(tensors, common, request); });
   }
 
  private:
@@ -125,29 +80,6 @@ class CpuMla final : public MlaExecutor {
     int64_t page_begin;
     int64_t position;
   };
-
-  void RunPiece(const MlaTensors& tensors, const MlaTask& common, const AttentionWork& w,
-                char* block, int lane) const {
-    MlaTask task = TaskOf(tensors, common, w.request);
-    ScratchCursor cursor(block + static_cast<size_t>(lane) * LaneBytes(problem_));
-    task.scratch = TakeScratch(problem_, cursor);
-    task.row_begin = w.row_begin;
-    task.row_end = w.row_end;
-    task.kv_begin = w.kv_begin;
-    task.kv_end = w.kv_end;
-    AttentionState partial{};
-    if (w.partial >= 0) {
-      partial = PartialAt(block, w.partial);
-      task.partial = &partial;
-    }
-    kernels_.run(task);
-  }
-
-  AttentionState PartialAt(char* block, int64_t index) const {
-    ScratchCursor cursor(block + static_cast<size_t>(num_lanes_) * LaneBytes(problem_) +
-                         static_cast<size_t>(index) * PartialBytes(problem_));
-    return TakeState(problem_, cursor);
-  }
 
   /// What is the same for all requests.
   MlaTask CommonTask(const MlaTensors& t) const {
@@ -198,13 +130,10 @@ class CpuMla final : public MlaExecutor {
 
   const MlaKernels& kernels_;
   MlaProblem problem_;
-  AttentionPlan plan_;
+  PlannedPieces<MlaPieces> pieces_;
   std::vector<Request> requests_;
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;
-  int num_lanes_ = 1;
-  Workspace* workspace_ = nullptr;
-  size_t bytes_ = 0;
 };
 
 bool IsFloat(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
@@ -223,10 +152,7 @@ bool AcceptsMla(const MlaProblem& problem, std::string* why) {
 }
 
 size_t MlaWorkspaceBytes(const MlaProblem& problem, int64_t, int64_t max_tokens) {
-  if (max_tokens == 0) return 0;
-  const int num_lanes = NumThreads();
-  return static_cast<size_t>(num_lanes) * LaneBytes(problem) +
-         static_cast<size_t>(MaxPartials(num_lanes)) * PartialBytes(problem);
+  return PlannedPieces<MlaPieces>::WorkspaceBytes(problem, max_tokens);
 }
 
 std::unique_ptr<MlaExecutor> MakeMla(const MlaKernels& kernels) {
