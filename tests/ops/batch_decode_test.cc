@@ -12,6 +12,7 @@
 #include "flashinfer/attention/decode.h"
 #include "support/attention_compare.h"
 #include "support/cases/attention.h"
+#include "support/page_tables.h"
 
 namespace flashinfer::test {
 namespace {
@@ -115,10 +116,9 @@ TEST(BatchDecode, PaddedRowsOfZeroLengthStayZeroAndChangeNothing) {
 TEST(BatchDecode, ManyRequests) {
   constexpr int64_t kRequests = 200000;
   const AttentionProblem p = AttentionOf(DType::kF16, DType::kF16, DType::kF16, 8, 1, 16, 16, 1);
-  std::vector<int32_t> indptr(kRequests + 1);
-  for (size_t i = 0; i < indptr.size(); ++i) indptr[i] = static_cast<int32_t>(i);
-  const std::vector<int32_t> indices(indptr.begin(), indptr.end() - 1);
   const std::vector<int32_t> last(kRequests, 1);
+  const std::vector<int32_t> indptr = Indptr(last);
+  const std::vector<int32_t> indices(indptr.begin(), indptr.end() - 1);
   HostTensor q(DType::kF16, {kRequests, 8, 16});
   HostTensor out(DType::kF16, {kRequests, 8, 16});
   HostTensor k(DType::kF16, {kRequests, 1, 1, 16});
@@ -128,12 +128,9 @@ TEST(BatchDecode, ManyRequests) {
   for (int64_t b = 0; b < kRequests; ++b) {
     for (int64_t d = 0; d < 16; ++d) v.Set({b, 0, 0, d}, static_cast<double>(b % 1024));
   }
-  const auto view = [](const std::vector<int32_t>& x) {
-    return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
-  };
   Workspace workspace;
   BatchDecode decode(workspace);
-  decode.Plan(p, {view(indptr), view(indices), view(last)});
+  decode.Plan(p, {ViewOf(indptr), ViewOf(indices), ViewOf(last)});
   decode.Run(q, {k, v}, out);
   for (int64_t b = 0; b < kRequests; ++b) {
     ASSERT_EQ(out.At({b, 7, 15}), static_cast<double>(b % 1024)) << b;

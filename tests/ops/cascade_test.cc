@@ -11,6 +11,7 @@
 #include "support/attention_compare.h"
 #include "support/cases/attention.h"
 #include "support/device.h"
+#include "support/page_tables.h"
 
 namespace flashinfer::test {
 namespace {
@@ -35,10 +36,7 @@ struct LevelTables {
     last_page_len.push_back(last);
   }
   CascadeLevel view() const {
-    const auto of = [](const std::vector<int32_t>& x) {
-      return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
-    };
-    return {of(qo_indptr), {of(indptr), of(indices), of(last_page_len)}};
+    return {ViewOf(qo_indptr), {ViewOf(indptr), ViewOf(indices), ViewOf(last_page_len)}};
   }
 };
 

@@ -13,6 +13,7 @@
 #include "support/cases/mla.h"
 #include "support/checks/mla.h"
 #include "support/compare.h"
+#include "support/page_tables.h"
 
 namespace flashinfer::test {
 namespace {
@@ -174,10 +175,9 @@ TEST(Mla, FixedSplitsMakeARequestIndependentOfTheBatch) {
 TEST(Mla, ManyRequests) {
   constexpr int64_t kRequests = 65537;
   MlaProblem p = MlaOf(DType::kF16, DType::kF16, DType::kF16, 1, 16, 8, 1);
-  std::vector<int32_t> indptr(kRequests + 1);
-  for (size_t i = 0; i < indptr.size(); ++i) indptr[i] = static_cast<int32_t>(i);
-  const std::vector<int32_t> indices(indptr.begin(), indptr.end() - 1);
   const std::vector<int32_t> ones(kRequests, 1);
+  const std::vector<int32_t> indptr = Indptr(ones);
+  const std::vector<int32_t> indices(indptr.begin(), indptr.end() - 1);
   HostTensor q(DType::kF16, {kRequests, 1, 16});
   HostTensor q_pe(DType::kF16, {kRequests, 1, 8});
   HostTensor out(DType::kF16, {kRequests, 1, 16});
@@ -189,12 +189,9 @@ TEST(Mla, ManyRequests) {
   for (int64_t b = 0; b < kRequests; ++b) {
     for (int64_t d = 0; d < 16; ++d) ckv.Set({b, 0, d}, static_cast<double>(b % 1024));
   }
-  const auto view = [](const std::vector<int32_t>& x) {
-    return TensorView(x.data(), DType::kI32, {static_cast<int64_t>(x.size())});
-  };
   Workspace workspace;
   BatchMla mla(workspace);
-  mla.Plan(p, view(indptr), {view(indptr), view(indices), view(ones)});
+  mla.Plan(p, ViewOf(indptr), {ViewOf(indptr), ViewOf(indices), ViewOf(ones)});
   mla.Run(q, q_pe, {ckv, kpe}, out);
   for (int64_t b = 0; b < kRequests; ++b) {
     ASSERT_EQ(out.At({b, 0, 15}), static_cast<double>(b % 1024)) << b;

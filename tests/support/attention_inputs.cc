@@ -3,31 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "support/attention_oracle.h"
+#include "support/page_tables.h"
 
 namespace flashinfer::test {
 namespace {
 
-std::vector<int32_t> Indptr(const std::vector<int32_t>& lengths) {
-  std::vector<int32_t> indptr{0};
-  for (int32_t n : lengths) indptr.push_back(indptr.back() + n);
-  return indptr;
-}
-
-std::vector<int32_t> PageCounts(const AttentionCase& c) {
-  std::vector<int32_t> counts(c.kv_len.size(), 0);
-  if (c.is_ragged) return counts;
-  for (size_t b = 0; b < counts.size(); ++b) {
-    counts[b] = (c.kv_len[b] + c.problem.page_size - 1) / c.problem.page_size;
-  }
-  return counts;
+/// Pages of the requests; ragged keys have none.
+std::vector<int32_t> PageIndptr(const AttentionCase& c) {
+  if (c.is_ragged) return std::vector<int32_t>(c.kv_len.size() + 1, 0);
+  return Indptr(c.kv_len, c.problem.page_size);
 }
 
 int64_t NumPages(const AttentionCase& c) {
   if (c.is_ragged) return 1;
-  return 3 * int64_t{Indptr(PageCounts(c)).back()} + 2;
+  return 3 * int64_t{PageIndptr(c).back()} + 2;
 }
 
 HostTensor Pool(const AttentionCase& c, int64_t dim) {
@@ -81,9 +72,6 @@ HostTensor PerHead(bool is_there, int64_t heads) {
   return {DType::kF32, {is_there ? heads : 0}, {2}};
 }
 
-TensorView View(const std::vector<int32_t>& values) {
-  return {values.data(), DType::kI32, {static_cast<int64_t>(values.size())}};
-}
 TensorView Given(const HostTensor& tensor) {
   return tensor.view().num_elements() == 0 ? TensorView() : tensor.view();
 }
@@ -100,7 +88,7 @@ AttentionInputs::AttentionInputs(const AttentionCase& c, uint64_t seed)
       v_pool(Pool(c, c.problem.head_dim_vo)),
       qo_indptr(Indptr(c.q_len)),
       kv_indptr(Indptr(c.kv_len)),
-      indptr(Indptr(PageCounts(c))),
+      indptr(PageIndptr(c)),
       custom(DType::kBool, {c.problem.mask == MaskMode::kCustom ? MaskSize(c, 1) : 0}),
       packed_custom(DType::kU8, {c.problem.mask == MaskMode::kCustom ? MaskSize(c, 8) : 0}),
       token_pos(DType::kI32, {static_cast<int64_t>(c.kv_len.size()), Longest(c)}),
@@ -119,10 +107,7 @@ AttentionInputs::AttentionInputs(const AttentionCase& c, uint64_t seed)
 }
 
 void AttentionInputs::FillCache(const AttentionCase& c, std::mt19937_64& rng) {
-  std::vector<int32_t> pool(static_cast<size_t>(NumPages(c)));
-  std::iota(pool.begin(), pool.end(), 0);
-  std::shuffle(pool.begin(), pool.end(), rng);
-  indices.assign(pool.begin(), pool.begin() + indptr.back());
+  indices = ShuffledPages(NumPages(c), indptr.back(), rng);
   // Integers have no fractions: the scale brings them back to the order of 1.
   std::normal_distribution<double> normal(0, c.problem.dtype_kv == DType::kI8 ? 30 : 1);
   for (size_t b = 0; b < c.kv_len.size(); ++b) {
@@ -199,17 +184,17 @@ RaggedKv AttentionInputs::ragged() const {
   return {k_pool.view()[0], v_pool.view()[0], case_.layout};
 }
 PageTable AttentionInputs::pages() const {
-  return {View(indptr), View(indices), View(last_page_len)};
+  return {ViewOf(indptr), ViewOf(indices), ViewOf(last_page_len)};
 }
-TensorView AttentionInputs::qo_indptr_view() const { return View(qo_indptr); }
-TensorView AttentionInputs::kv_indptr_view() const { return View(kv_indptr); }
+TensorView AttentionInputs::qo_indptr_view() const { return ViewOf(qo_indptr); }
+TensorView AttentionInputs::kv_indptr_view() const { return ViewOf(kv_indptr); }
 
 AttentionMask AttentionInputs::mask() const {
   AttentionMask mask;
   if (case_.problem.mask == MaskMode::kCustom) {
     mask.custom = case_.packs_mask ? packed_custom.view() : custom.view();
   } else if (case_.problem.mask == MaskMode::kMultiItem) {
-    mask.prefix_len = View(prefix_len);
+    mask.prefix_len = ViewOf(prefix_len);
     mask.token_pos_in_items = token_pos;
   }
   return mask;

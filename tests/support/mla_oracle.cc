@@ -5,26 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <random>
+
+#include "support/page_tables.h"
 
 namespace flashinfer::test {
 namespace {
 
-std::vector<int32_t> Indptr(const std::vector<int32_t>& lengths, int32_t unit) {
-  std::vector<int32_t> indptr(lengths.size() + 1, 0);
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    indptr[i + 1] = indptr[i] + (lengths[i] + unit - 1) / unit;
-  }
-  return indptr;
-}
-
-int64_t NumTokens(const MlaCase& c) { return Indptr(c.q_len, 1).back(); }
+int64_t NumTokens(const MlaCase& c) { return Indptr(c.q_len).back(); }
 int64_t NumPages(const MlaCase& c) { return 3 * Indptr(c.kv_len, c.problem.page_size).back() + 2; }
-
-TensorView View(const std::vector<int32_t>& values) {
-  return {values.data(), DType::kI32, {static_cast<int64_t>(values.size())}};
-}
 
 HostTensor Pool(const MlaCase& c, int64_t dim, int64_t row_stride) {
   const int64_t page_size = c.problem.page_size;
@@ -50,17 +39,14 @@ MlaInputs::MlaInputs(const MlaCase& c, uint64_t seed)
       pool(Pool(c, RowStride(c), RowStride(c))),
       kpe_pool(Pool(c, c.problem.head_dim_kpe, c.problem.head_dim_kpe)),
       scales(DType::kF32, {NumPages(c), c.problem.page_size, c.num_scale_blocks}),
-      qo_indptr(Indptr(c.q_len, 1)),
+      qo_indptr(Indptr(c.q_len)),
       indptr(Indptr(c.kv_len, c.problem.page_size)),
       kv_len(c.kv_len),
       case_(c) {
   std::mt19937_64 rng(seed);
   q_nope.FillNormal(rng);
   q_pe.FillNormal(rng);
-  std::vector<int32_t> shuffled(static_cast<size_t>(NumPages(c)));
-  std::iota(shuffled.begin(), shuffled.end(), 0);
-  std::shuffle(shuffled.begin(), shuffled.end(), rng);
-  indices.assign(shuffled.begin(), shuffled.begin() + indptr.back());
+  indices = ShuffledPages(NumPages(c), indptr.back(), rng);
   std::normal_distribution<double> normal(0, c.problem.dtype_kv == DType::kI8 ? 30 : 1);
   std::uniform_real_distribution<double> uniform(0.5, 1.5);
   for (size_t b = 0; b < kv_len.size(); ++b) {
@@ -95,8 +81,8 @@ MlaCache MlaInputs::cache() const {
   return cache;
 }
 
-MlaPageTable MlaInputs::pages() const { return {View(indptr), View(indices), View(kv_len)}; }
-TensorView MlaInputs::qo_indptr_view() const { return View(qo_indptr); }
+MlaPageTable MlaInputs::pages() const { return {ViewOf(indptr), ViewOf(indices), ViewOf(kv_len)}; }
+TensorView MlaInputs::qo_indptr_view() const { return ViewOf(qo_indptr); }
 
 int64_t MlaInputs::PageOf(int64_t b, int64_t token) const {
   return indices[static_cast<size_t>(indptr[static_cast<size_t>(b)] +
