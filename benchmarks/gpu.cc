@@ -237,6 +237,12 @@ void MeasureLinears(Report& report) {
       MeasureLinear(report, {format, rows, cols, num_tokens});
     }
   }
+  for (int64_t num_tokens : {8, 16, 64, 512}) {
+    MeasureLinear(report, {WeightFormat::kQ4_K, 28672, 4096, num_tokens});
+    MeasureLinear(report, {WeightFormat::kQ4_1, 3072, 576, num_tokens});
+  }
+  MeasureLinear(report, {WeightFormat::kQ8_0, 28672, 4096, 512});
+  MeasureLinear(report, {WeightFormat::kQ6_K, 28672, 4096, 512});
   for (WeightFormat format : test::kWeightFormats) {
     if (format != WeightFormat::kF32) MeasureLinear(report, {format, 28672, 4096, 1});
   }

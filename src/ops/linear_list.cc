@@ -9,7 +9,7 @@ namespace flashinfer {
 
 std::span<const Candidate<LinearProblem, LinearOp::Entry>> LinearOp::Candidates() {
   static constexpr auto kCandidates = cpu::AppendCpuCandidates<LinearProblem, LinearOp::Entry>(
-      {{"cuda.simt", cuda::Available, cuda::AcceptsLinear, cuda::PackLinear},
+      {{"cuda.packed", cuda::Available, cuda::AcceptsLinear, cuda::PackLinear},
        {"cpu.amx_bf16", cpu::AmxAvailable, cpu::AcceptsLinear,
         cpu::PackLinear<cpu::amx_bf16::kLinearKernels>}},
       cpu::AcceptsLinear,

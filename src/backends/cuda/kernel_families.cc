@@ -38,11 +38,11 @@ KernelFamily Family() {
 
 std::span<const KernelFamily> KernelFamilies() {
   static const auto& families = *new std::array{
-      Family<kernels::ActivationSpec>(),  Family<kernels::DecodeSpec>(),
-      Family<kernels::GatherRowsSpec>(),  Family<kernels::LinearSimtSpec>(),
-      Family<kernels::MergeStatesSpec>(), Family<kernels::NormSpec>(),
-      Family<kernels::PageCopySpec>(),    Family<kernels::PrefillSpec>(),
-      Family<kernels::RopeSpec>(),
+      Family<kernels::ActivationSpec>(), Family<kernels::DecodeSpec>(),
+      Family<kernels::GatherRowsSpec>(), Family<kernels::LinearMmaSpec>(),
+      Family<kernels::LinearSimtSpec>(), Family<kernels::MergeStatesSpec>(),
+      Family<kernels::NormSpec>(),       Family<kernels::PageCopySpec>(),
+      Family<kernels::PrefillSpec>(),    Family<kernels::RopeSpec>(),
   };
   return families;
 }

@@ -21,6 +21,9 @@ namespace {
 /// Bytes that are repacked at a time.
 constexpr int64_t kStagingBytes = int64_t{16} << 20;
 
+/// Tokens up to which CUDA cores are faster than tensor cores.
+constexpr int64_t kMostSimtTokens = 4;
+
 /// Neighbouring sources of one format, as one matrix.
 struct Segment {
   WeightFormat format;
@@ -150,25 +153,45 @@ class CudaLinear final : public PackedLinear {
         .residual_stride = p.residual_stride,
         .num_rows = static_cast<int32_t>(s.rows),
         .num_tokens = static_cast<int32_t>(p.num_tokens),
+        .cols = static_cast<int32_t>(cols_),
         .scale = p.scale};
     const DeviceProperties& device = Properties(device_);
-    const kernels::LinearSimtSpec spec =
-        kernels::MakeLinearSimtSpec({.format = s.format,
-                                     .dtype_x = p.dtype_x,
-                                     .dtype_out = p.dtype_out,
-                                     .cols = static_cast<int32_t>(cols_),
-                                     .vector_size = size.value() == 8 ? 8 : 1},
-                                    {.num_rows = s.rows,
+    const kernels::LinearShape shape{.num_rows = s.rows,
                                      .num_tokens = p.num_tokens,
-                                     .smem_bytes = device.smem_per_block_bytes});
-    const Kernel& kernel = jit::GetKernel(spec, device_);
+                                     .num_sms = device.num_sms,
+                                     .smem_bytes = device.smem_per_block_bytes};
+    const int32_t vector_size = size.value() == 8 ? 8 : 1;
+    if (kernels::IsPlain(s.format) || p.num_tokens <= kMostSimtTokens) {
+      const auto spec = kernels::MakeLinearSimtSpec({.format = s.format,
+                                                     .dtype_x = p.dtype_x,
+                                                     .dtype_out = p.dtype_out,
+                                                     .cols = static_cast<int32_t>(cols_),
+                                                     .vector_size = vector_size},
+                                                    shape);
+      const Kernel& kernel = jit::GetKernel(spec, device_);
+      const int64_t resident = int64_t{device.num_sms} * std::max(1, kernel.blocks_per_sm);
+      LaunchBlocks(spec, resident, params, p.stream);
+    } else {
+      const auto spec = kernels::MakeLinearMmaSpec({.format = s.format,
+                                                    .dtype_x = p.dtype_x,
+                                                    .dtype_out = p.dtype_out,
+                                                    .vector_size = vector_size},
+                                                   shape);
+      LaunchBlocks(spec, std::numeric_limits<int64_t>::max(), params, p.stream);
+    }
+  }
+
+  /// At most `max_row_blocks` blocks share the rows.
+  template <class Spec>
+  void LaunchBlocks(const Spec& spec, int64_t max_row_blocks, const kernels::LinearParams& params,
+                    Stream stream) const {
     const int64_t rows_per_block = kernels::LinearRowsPerBlock(spec);
-    const int64_t resident = int64_t{device.num_sms} * std::max(1, kernel.blocks_per_sm);
-    Launch(kernel,
-           {.grid_x = std::min((s.rows + rows_per_block - 1) / rows_per_block, resident),
-            .grid_y = (p.num_tokens + spec.tokens_tile - 1) / spec.tokens_tile,
+    Launch(jit::GetKernel(spec, device_),
+           {.grid_x =
+                std::min((params.num_rows + rows_per_block - 1) / rows_per_block, max_row_blocks),
+            .grid_y = (int64_t{params.num_tokens} + spec.tokens_tile - 1) / spec.tokens_tile,
             .overlaps_previous = true},
-           params, p.stream);
+           params, stream);
   }
 
   const int64_t cols_;
@@ -194,6 +217,10 @@ bool AcceptsLinear(const LinearProblem& problem, std::string* why) {
   }
   if (problem.rows > std::numeric_limits<int32_t>::max() / 2) {
     return Refuse(why, "rows must be below 2^30");
+  }
+  constexpr int64_t kMostUnits = std::numeric_limits<uint32_t>::max();
+  if (problem.rows * kernels::UnitsOf(problem.format, problem.cols) > kMostUnits) {
+    return Refuse(why, "rows * cols must be below 2^32 units of the format");
   }
   if (kernels::ActivationBytes(problem.format, problem.cols) > SmemOfArch(problem.arch)) {
     return Refuse(why, "a token's activations must fit into shared memory");

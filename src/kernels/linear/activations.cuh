@@ -5,16 +5,17 @@
 
 #include "kernels/linear/linear_spec.h"
 #include "kernels/ptx/integer.cuh"
+#include "kernels/ptx/math.cuh"
 #include "kernels/tile/element.cuh"
 #include "kernels/tile/reduce.cuh"
 
 namespace flashinfer::kernels::linear {
 
-/// Largest magnitude below which 127 / magnitude is infinite: such values become 0.
+/// Below this 127 / magnitude is not finite in f32: such values become 0.
 inline constexpr float kSmallestMagnitude = 4e-37f;
 
 /// Eight neighbouring values of a unit, rounded: x = scale · quant, quants in -127..127. Where the
-/// unit has a value that is not finite the scale is NaN and the quants are 0.
+/// unit has a value that is not finite the scale is NaN, whatever the quants are.
 struct RoundedValues {
   uint32_t words[2];
   float scale;
@@ -30,23 +31,39 @@ __device__ __forceinline__ RoundedValues RoundTo8Bits(const float (&x)[8]) {
   bits = max(bits, __shfl_xor_sync(tile::kFullWarp, bits, 1));
   bits = max(bits, __shfl_xor_sync(tile::kFullWarp, bits, 2));
   const float largest = __uint_as_float(bits);
-  const bool is_finite = bits < 0x7f800000u;
   const bool is_small = largest < kSmallestMagnitude;
-  const float inverse = !is_finite || is_small ? 0.0f : 127.0f / largest;
+  const float inverse = is_small ? 0.0f : 127.0f * ptx::rcp_approx(largest);
   RoundedValues r;
-  r.scale = !is_finite ? __uint_as_float(0x7fffffffu) : is_small ? 0.0f : largest / 127.0f;
+  r.scale = is_small ? 0.0f : largest * (1.0f / 127.0f);
+  if (bits >= 0x7f800000u) r.scale = __uint_as_float(0x7fffffffu);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
+    // The last place of 1.5 * 2^23 is 1: the low byte of the sum's bits is the rounded value.
     uint32_t quants[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const float scaled = is_finite ? x[4 * i + j] * inverse : 0.0f;
-      quants[j] = static_cast<uint32_t>(__float2int_rn(scaled)) & 0xffu;
+      quants[j] = __float_as_uint(fmaf(x[4 * i + j], inverse, 12582912.0f));
     }
-    r.words[i] = quants[0] | quants[1] << 8 | quants[2] << 16 | quants[3] << 24;
+    r.words[i] = ptx::prmt(ptx::prmt(quants[0], quants[1], 0x0040),
+                           ptx::prmt(quants[2], quants[3], 0x0040), 0x5410);
   }
   r.sum = ptx::dp4a_s32(r.words[0], 0x01010101u, ptx::dp4a_s32(r.words[1], 0x01010101u, 0));
   return r;
+}
+
+/// scale · sum of quants, · -offset where the format has one: of all 32 values, and of the 16 that
+/// the thread's are among. The four threads of RoundTo8Bits() call it together.
+struct RoundedSums {
+  float all;
+  float half;
+};
+template <WeightFormat kFormat>
+__device__ __forceinline__ RoundedSums SumsOf(const RoundedValues& r) {
+  constexpr int kOffset = QuantOffset(kFormat);
+  const float factor = kOffset > 0 ? -static_cast<float>(kOffset) * r.scale : r.scale;
+  const int half = r.sum + __shfl_xor_sync(tile::kFullWarp, r.sum, 1);
+  const int all = half + __shfl_xor_sync(tile::kFullWarp, half, 2);
+  return {factor * static_cast<float>(all), factor * static_cast<float>(half)};
 }
 
 /// Eight elements of x as f32, zeros from `count` on.
@@ -65,6 +82,35 @@ __device__ __forceinline__ void LoadValues(const char* x, int count, float (&val
     values[i] = i < count ? tile::LoadElement<kDType>(x, i) : 0.0f;
   }
 }
+
+/// Eight neighbouring elements of x, on their way to a thread or zeros.
+template <DType kDType, int kVectorSize>
+class ActivationPart {
+ public:
+  __device__ __forceinline__ void Load(const char* x, bool is_there) {
+    if constexpr (kVectorSize == 8) {
+      if (is_there) {
+        elements_.Load(x);
+      } else {
+        elements_ = {};
+      }
+    } else {
+      LoadValues<kDType, 1>(x, is_there ? 8 : 0, values_);
+    }
+  }
+  __device__ __forceinline__ void Widen(float (&values)[8]) const {
+    if constexpr (kVectorSize == 8) {
+      elements_.Widen(values);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) values[i] = values_[i];
+    }
+  }
+
+ private:
+  tile::Elements<kDType, kVectorSize> elements_;
+  float values_[kVectorSize == 8 ? 1 : 8];
+};
 
 /// Activations of `kTokens` tokens, for quantised weights.
 template <WeightFormat kFormat, int kTokens, int kUnits>
@@ -97,27 +143,22 @@ class QuantizedActivations {
       const int token = i / (kUnits * 4);
       const int unit = i / 4 % kUnits;
       const int part = i % 4;
-      float values[8];
       const bool is_there = i < kWork && token < num_tokens;
-      LoadValues<kDType, kVectorSize>(
-          tile::At<kDType>(x, is_there ? token * stride + unit * 32 + part * 8 : 0),
-          is_there ? 8 : 0, values);
+      ActivationPart<kDType, kVectorSize> loaded;
+      loaded.Load(tile::At<kDType>(x, token * stride + unit * 32 + part * 8), is_there);
+      float values[8];
+      loaded.Widen(values);
       const RoundedValues r = RoundTo8Bits(values);
-      const int half_sum = r.sum + __shfl_xor_sync(tile::kFullWarp, r.sum, 1);
-      const int sum = half_sum + __shfl_xor_sync(tile::kFullWarp, half_sum, 2);
+      const RoundedSums sums = SumsOf<kFormat>(r);
       if (i >= kWork) continue;
       uint4* half = part < 2 ? Low(token, unit) : High(token, unit);
       reinterpret_cast<uint2*>(half)[part % 2] = make_uint2(r.words[0], r.words[1]);
-      constexpr float kFactor =
-          QuantOffset(kFormat) > 0 ? static_cast<float>(-QuantOffset(kFormat)) : 1.0f;
-      if constexpr (kNumSums == 2) {
-        if (part % 2 == 0) {
-          *Sum(token, unit, part / 2) = kFactor * (r.scale * static_cast<float>(half_sum));
-        }
-      } else if constexpr (kNumSums == 1) {
-        if (part == 1) *Sum(token, unit) = kFactor * (r.scale * static_cast<float>(sum));
-      }
       if (part == 0) *Scale(token, unit) = r.scale;
+      if constexpr (kNumSums == 2) {
+        if (part % 2 == 0) *Sum(token, unit, part / 2) = sums.half;
+      } else if constexpr (kNumSums == 1) {
+        if (part == 1) *Sum(token, unit) = sums.all;
+      }
     }
   }
 

@@ -17,8 +17,8 @@ namespace flashinfer::kernels::linear_simt {
 /// A unit of plain weights.
 struct PlainUnit {
   ptx::Words<16> quants;
-  __device__ __forceinline__ void Load(const WeightPlanes& planes, int64_t unit) {
-    quants = ptx::ld<16>(planes.quants + unit * 16);
+  __device__ __forceinline__ void Load(const WeightPlanes& planes, uint32_t unit) {
+    quants = ptx::ld<16>(planes.quants + uint64_t{unit} * 16);
   }
 };
 
@@ -76,7 +76,7 @@ __device__ __forceinline__ void LoadUnits(const LinearParams& p, int first_row, 
 #pragma unroll
     for (int r = 0; r < T::kRows; ++r) {
       const int row = min(first_row + r, p.num_rows - 1);
-      held[i][r].Load(p.weight, int64_t{row} * T::kUnits + unit);
+      held[i][r].Load(p.weight, static_cast<uint32_t>(row) * T::kUnits + unit);
     }
   }
 }

@@ -80,6 +80,9 @@ constexpr int64_t PlaneBytes(WeightFormat format, int32_t plane, int64_t rows, i
   return (plane == 3 ? units / kUnitsPerSuper : units) * PlaneBytesOf(format).plane[plane];
 }
 
+/// Units that kernels may read beyond a plane's last one.
+inline constexpr int32_t kSpareUnits = 8;
+
 /// Where the planes of a matrix begin in its block of memory, each aligned to 256 bytes.
 struct WeightPlaneOffsets {
   int64_t plane[kNumWeightPlanes];
@@ -89,7 +92,8 @@ constexpr WeightPlaneOffsets PlaneOffsets(WeightFormat format, int64_t rows, int
   WeightPlaneOffsets offsets{};
   for (int32_t i = 0; i < kNumWeightPlanes; ++i) {
     offsets.plane[i] = offsets.end;
-    offsets.end += (PlaneBytes(format, i, rows, cols) + 255) / 256 * 256;
+    const int64_t spare = int64_t{kSpareUnits} * PlaneBytesOf(format).plane[i];
+    offsets.end += (PlaneBytes(format, i, rows, cols) + spare + 255) / 256 * 256;
   }
   return offsets;
 }

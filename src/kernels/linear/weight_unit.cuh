@@ -85,6 +85,28 @@ __device__ __forceinline__ UnitScales DecodeScales(uint32_t scales, uint32_t sup
   }
 }
 
+/// Words of the planes `scales` and `supers`, for the unit of this index, counted over all rows.
+template <WeightFormat kFormat>
+struct ScaleWords {
+  static constexpr WeightPlaneBytes kBytes = PlaneBytesOf(kFormat);
+  uint32_t scales;
+  uint32_t supers;
+
+  __device__ __forceinline__ void Load(const WeightPlanes& planes, uint32_t unit) {
+    if constexpr (kBytes.plane[2] > 0) {
+      scales = ptx::ld<kBytes.plane[2]>(planes.scales + uint64_t{unit} * kBytes.plane[2]).w[0];
+    }
+    if constexpr (kBytes.plane[3] > 0) {
+      supers = ptx::ld<kBytes.plane[3]>(planes.supers +
+                                        uint64_t{unit / kUnitsPerSuper} * kBytes.plane[3])
+                   .w[0];
+    }
+  }
+  __device__ __forceinline__ UnitScales Decode() const {
+    return DecodeScales<kFormat>(scales, supers);
+  }
+};
+
 /// One unit as it lies in memory.
 template <WeightFormat kFormat>
 struct WeightUnit {
@@ -93,30 +115,21 @@ struct WeightUnit {
 
   ptx::Words<16> quants;
   ptx::Words<kExtraBytes> extra;
-  uint32_t scales;
-  uint32_t supers;
+  ScaleWords<kFormat> scales;
 
   /// The unit of this index, counted over all rows.
-  __device__ __forceinline__ void Load(const WeightPlanes& planes, int64_t unit) {
-    quants = ptx::ld<16>(planes.quants + unit * 16);
+  __device__ __forceinline__ void Load(const WeightPlanes& planes, uint32_t unit) {
+    quants = ptx::ld<16>(planes.quants + uint64_t{unit} * 16);
     if constexpr (kBytes.plane[1] > 0) {
-      extra = ptx::ld<kExtraBytes>(planes.extra + unit * kExtraBytes);
+      extra = ptx::ld<kExtraBytes>(planes.extra + uint64_t{unit} * kExtraBytes);
     }
-    if constexpr (kBytes.plane[2] > 0) {
-      scales = ptx::ld<kBytes.plane[2]>(planes.scales + unit * kBytes.plane[2]).w[0];
-    }
-    if constexpr (kBytes.plane[3] > 0) {
-      supers =
-          ptx::ld<kBytes.plane[3]>(planes.supers + unit / kUnitsPerSuper * kBytes.plane[3]).w[0];
-    }
+    scales.Load(planes, unit);
   }
 
   __device__ __forceinline__ QuantWords Words(int j) const {
     return Expand<kFormat>(quants.w[j], extra.w, j);
   }
-  __device__ __forceinline__ UnitScales Scales() const {
-    return DecodeScales<kFormat>(scales, supers);
-  }
+  __device__ __forceinline__ UnitScales Scales() const { return scales.Decode(); }
 };
 
 }  // namespace flashinfer::kernels::linear

@@ -46,6 +46,19 @@ inline std::vector<LinearCase> LinearCases() {
     }
     for (int64_t rows : {1, 15, 17, 31, 1000}) cases.push_back({.format = format, .rows = rows});
     cases.push_back({.format = format, .cols = 1536, .num_tokens = 40});
+    // Tiles of rows, columns and tokens that are not whole; on tensor cores many and few of each.
+    const int64_t odd_cols = BlockSize(format) == 256 ? 768 : 288;
+    cases.push_back({.format = format, .rows = 150, .cols = odd_cols, .num_tokens = 70});
+    cases.push_back({.format = format, .rows = 2500, .cols = odd_cols, .num_tokens = 6});
+    cases.push_back({.format = format,
+                     .rows = 77,
+                     .cols = odd_cols,
+                     .num_tokens = 21,
+                     .dtype_x = DType::kBF16,
+                     .dtype_out = DType::kBF16,
+                     .has_bias = true,
+                     .has_residual = true,
+                     .padding = 3});
     cases.push_back({.format = format, .has_bias = true, .has_residual = true, .padding = 5});
     for (DType dtype : {DType::kF16, DType::kBF16}) {
       cases.push_back({.format = format, .dtype_x = dtype, .dtype_out = dtype});
