@@ -7,8 +7,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(flashinfer_embed_kernels target)
     set(root ${PROJECT_SOURCE_DIR})
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/src/kernels/*.h ${root}/src/kernels/*.cuh)
-    list(APPEND headers ${root}/src/core/field_list.h ${root}/src/core/tensor_map.h
-         ${root}/include/flashinfer/dtype.h ${root}/include/flashinfer/weight_format.h ${ARGN})
+    list(APPEND headers ${root}/src/core/field_list.h ${root}/src/core/philox.h
+         ${root}/src/core/tensor_map.h ${root}/include/flashinfer/dtype.h ${root}/include/flashinfer/weight_format.h ${ARGN})
     set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_headers_${target}.cc)
     set(script ${root}/cmake/EmbedKernels.cmake)
     add_custom_command(OUTPUT ${output} DEPENDS ${headers} ${script} VERBATIM

@@ -11,6 +11,10 @@
 
 namespace flashinfer {
 
+// Tensors of a call are on one device. On a CUDA device nothing is read by the host: values of
+// parameters per row are not checked there. One outside its range is taken as the nearest that is
+// accepted, NaN as a filter that is off, an index of no row as row 0.
+
 /// A value for every row: one number, or a tensor [num_rows] with one per row (or [1] for all).
 template <class T>
 struct PerRow {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counter-based random source of the samplers.
+// The counter-based random source of the samplers, on host and device.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)  // the compiler of kernels has integer types, and no such header
 #include <cstdint>
+#endif
 
 namespace flashinfer {
 

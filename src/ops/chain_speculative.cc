@@ -4,20 +4,24 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 #include "ops/per_row.h"
 
 namespace flashinfer {
 namespace {
 
-RowCounts CheckCounts(std::string_view name, const TensorView& counts, int64_t num_rows) {
+RowCounts CheckCounts(std::string_view name, const TensorView& counts, int64_t num_rows,
+                      Device device) {
   if (!counts.defined()) return {};
-  CheckTensor(name, counts).On({}).Is(DType::kI32).Shape({num_rows}).NoOverlap();
+  CheckTensor(name, counts).On(device).Is(DType::kI32).Shape({num_rows}).NoOverlap();
   return {counts.data_as<int32_t>(), counts.stride(0)};
 }
 
-void CheckDraftTokens(const TensorView& tokens, const Dims& shape, int64_t vocab_size) {
-  CheckTensor("draft_tokens", tokens).On({}).Is(DType::kI32).Shape(shape);
+void CheckDraftTokens(const TensorView& tokens, const Dims& shape, int64_t vocab_size,
+                      Device device) {
+  CheckTensor("draft_tokens", tokens).On(device).Is(DType::kI32).Shape(shape);
+  if (device.type != DeviceType::kCpu) return;
   for (int64_t row = 0; row < shape[0]; ++row) {
     for (int64_t i = 0; i < shape[1]; ++i) {
       const int32_t token =
@@ -46,20 +50,21 @@ void Log(const TensorView& draft_probs, const TensorView& draft_tokens,
 
 void ChainSpeculativeSampling(const TensorView& draft_probs, const TensorView& draft_tokens,
                               const TensorView& target_probs, const ChainSpeculativeOutputs& out,
-                              const ChainSpeculativeOptions& options, Stream) {
+                              const ChainSpeculativeOptions& options, Stream stream) {
   if (LogLevel() > 0) [[unlikely]]
     Log(draft_probs, draft_tokens, target_probs, out, options);
-  CheckTensor("draft_probs", draft_probs).On({}).Is(DType::kF32).Rank(3).LastDimDense();
+  const Device device = draft_probs.device();
+  CheckTensor("draft_probs", draft_probs).Is(DType::kF32).Rank(3).LastDimDense();
   const int64_t num_rows = draft_probs.shape(0);
   const int64_t num_drafts = draft_probs.shape(1);
   const int64_t vocab_size = draft_probs.shape(2);
   FLASHINFER_CHECK(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max(),
                    "draft_probs: vocab_size is {}, accepted: 1 to 2147483647", vocab_size);
-  CheckTensor("target_probs", target_probs).On({}).Is(DType::kF32);
+  CheckTensor("target_probs", target_probs).On(device).Is(DType::kF32);
   CheckTensor("target_probs", target_probs).Shape({num_rows, num_drafts + 1, vocab_size});
   CheckTensor("target_probs", target_probs).LastDimDense();
-  CheckDraftTokens(draft_tokens, {num_rows, num_drafts}, vocab_size);
-  CheckTensor("tokens", out.tokens).On({}).Is(DType::kI32).Shape({num_rows, num_drafts + 1});
+  CheckDraftTokens(draft_tokens, {num_rows, num_drafts}, vocab_size, device);
+  CheckTensor("tokens", out.tokens).On(device).Is(DType::kI32).Shape({num_rows, num_drafts + 1});
   CheckTensor("tokens", out.tokens).NoOverlap();
   const ChainSpeculativeParams params{
       .draft = {draft_probs.data_as<const float>(), draft_probs.stride(0), draft_probs.stride(1)},
@@ -71,14 +76,16 @@ void ChainSpeculativeSampling(const TensorView& draft_probs, const TensorView& d
       .tokens = out.tokens.data_as<int32_t>(),
       .tokens_row_stride = out.tokens.stride(0),
       .tokens_stride = out.tokens.stride(1),
-      .num_accepted = CheckCounts("num_accepted", out.num_accepted, num_rows),
-      .num_emitted = CheckCounts("num_emitted", out.num_emitted, num_rows),
-      .seed = CheckPerRow("seed", options.seed, num_rows, kAnyNumber),
-      .offset = CheckPerRow("offset", options.offset, num_rows, kAnyNumber),
+      .num_accepted = CheckCounts("num_accepted", out.num_accepted, num_rows, device),
+      .num_emitted = CheckCounts("num_emitted", out.num_emitted, num_rows, device),
+      .seed = CheckPerRow("seed", options.seed, num_rows, kAnyNumber, device),
+      .offset = CheckPerRow("offset", options.offset, num_rows, kAnyNumber, device),
       .num_rows = num_rows,
       .num_drafts = num_drafts,
-      .vocab_size = vocab_size};
-  Choose<ChainSpeculativeOp>({DType::kF32, vocab_size}, options.backend)(params);
+      .vocab_size = vocab_size,
+      .stream = cuda::StreamOn(device, stream)};
+  Choose<ChainSpeculativeOp>({DType::kF32, vocab_size, cuda::ArchOf(device)},
+                             options.backend)(params);
   if (LogLevel() >= 5) [[unlikely]] {
     LogReturn("chain_speculative_sampling", {{"tokens", out.tokens},
                                              {"num_accepted", out.num_accepted},

@@ -45,6 +45,7 @@ struct ChainSpeculativeParams {
   int64_t num_rows;
   int64_t num_drafts;
   int64_t vocab_size;
+  Stream stream;
 };
 
 struct ChainSpeculativeOp {

@@ -30,10 +30,10 @@ inline constexpr Accepted<int32_t> kCounts{DType::kI32, 0, std::numeric_limits<i
 inline constexpr Accepted<int64_t> kAnyNumber{DType::kI64, std::numeric_limits<int64_t>::min(),
                                               std::numeric_limits<int64_t>::max(), "any"};
 
-/// Checks a value for each of `num_rows` rows.
+/// Checks a value for each of `num_rows` rows of `device`.
 template <class T>
 RowValues<T> CheckPerRow(std::string_view name, const PerRow<T>& values, int64_t num_rows,
-                         const Accepted<T>& accepted) {
+                         const Accepted<T>& accepted, Device device = {}) {
   const auto is_good = [&](T v) { return v >= accepted.low && v <= accepted.high; };
   if (!values.tensor.defined()) {
     FLASHINFER_CHECK(is_good(values.value), "{}: is {}, accepted: {}", name, values.value,
@@ -42,9 +42,11 @@ RowValues<T> CheckPerRow(std::string_view name, const PerRow<T>& values, int64_t
   }
   const TensorView& tensor = values.tensor;
   const bool is_single = tensor.rank() == 1 && tensor.shape(0) == 1;
-  CheckTensor(name, tensor).On({}).Is(accepted.dtype).Shape({is_single ? 1 : num_rows});
+  CheckTensor(name, tensor).On(device).Is(accepted.dtype).Shape({is_single ? 1 : num_rows});
   const RowValues<T> checked{.data = tensor.data_as<const T>(),
-                             .stride = is_single ? 0 : tensor.stride(0)};
+                             .stride = is_single ? 0 : tensor.stride(0),
+                             .is_single = is_single};
+  if (device.type != DeviceType::kCpu) return checked;
   for (int64_t row = 0; row < tensor.shape(0); ++row) {
     FLASHINFER_CHECK(is_good(checked[row]), "{}: row {} is {}, accepted: {}", name, row,
                      checked[row], accepted.text);

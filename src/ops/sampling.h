@@ -15,6 +15,7 @@ struct SoftmaxParams {
   float* probs;
   int64_t probs_stride;
   RowValues<float> temperature;
+  Stream stream;
 };
 
 /// Where each row's token goes, and whether the row was a distribution (null: not wanted).
@@ -28,6 +29,7 @@ struct TokenOutputs {
 struct ArgMaxParams {
   VocabularyRows logits;
   TokenOutputs out;
+  Stream stream;
 };
 
 struct SamplingParams {
@@ -42,6 +44,7 @@ struct SamplingParams {
   RowValues<int64_t> seed;
   RowValues<int64_t> offset;
   FilterOrder filter_order;
+  Stream stream;
 };
 
 struct SoftmaxOp {

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 #include "ops/per_row.h"
 
@@ -22,8 +23,9 @@ struct Arguments {
   const PerRow<float>& top_p = kAllMass;
 };
 
-void Filter(const Arguments& a, Backend backend) {
+void Filter(const Arguments& a, Backend backend, Stream stream) {
   const TensorView& rows = a.rows;
+  const Device device = rows.device();
   if (LogLevel() > 0) [[unlikely]] {
     LogCall(a.function, {{a.rows_name, rows},
                          {"out", a.out},
@@ -31,13 +33,20 @@ void Filter(const Arguments& a, Backend backend) {
                          PerRowArgument("top_p", a.top_p)});
   }
   const VocabularyRows checked = CheckRows(a.rows_name, rows, a.rows_name == "logits");
-  CheckTensor("out", a.out).On({}).Is(rows.dtype()).Shape(rows.shape()).LastDimDense().NoOverlap();
-  const TokenFilterParams params{.rows = checked,
-                                 .out = a.out.data(),
-                                 .out_stride = a.out.stride(0),
-                                 .top_k = CheckPerRow("top_k", a.top_k, rows.shape(0), kCounts),
-                                 .top_p = CheckPerRow("top_p", a.top_p, rows.shape(0), kFractions)};
-  Choose<TokenFilterOp>({rows.dtype(), rows.shape(1)}, backend)(params);
+  CheckTensor("out", a.out)
+      .On(device)
+      .Is(rows.dtype())
+      .Shape(rows.shape())
+      .LastDimDense()
+      .NoOverlap();
+  const TokenFilterParams params{
+      .rows = checked,
+      .out = a.out.data(),
+      .out_stride = a.out.stride(0),
+      .top_k = CheckPerRow("top_k", a.top_k, rows.shape(0), kCounts, device),
+      .top_p = CheckPerRow("top_p", a.top_p, rows.shape(0), kFractions, device),
+      .stream = cuda::StreamOn(device, stream)};
+  Choose<TokenFilterOp>({rows.dtype(), rows.shape(1), cuda::ArchOf(device)}, backend)(params);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn(a.function, {{"out", a.out}});
 }
@@ -45,33 +54,33 @@ void Filter(const Arguments& a, Backend backend) {
 }  // namespace
 
 void TopKRenormProbs(const TensorView& probs, const TensorView& out, PerRow<int32_t> top_k,
-                     Backend backend, Stream) {
+                     Backend backend, Stream stream) {
   Filter({.function = "top_k_renorm_probs",
           .rows_name = "probs",
           .rows = probs,
           .out = out,
           .top_k = top_k},
-         backend);
+         backend, stream);
 }
 
 void TopPRenormProbs(const TensorView& probs, const TensorView& out, PerRow<float> top_p,
-                     Backend backend, Stream) {
+                     Backend backend, Stream stream) {
   Filter({.function = "top_p_renorm_probs",
           .rows_name = "probs",
           .rows = probs,
           .out = out,
           .top_p = top_p},
-         backend);
+         backend, stream);
 }
 
 void TopKMaskLogits(const TensorView& logits, const TensorView& out, PerRow<int32_t> top_k,
-                    Backend backend, Stream) {
+                    Backend backend, Stream stream) {
   Filter({.function = "top_k_mask_logits",
           .rows_name = "logits",
           .rows = logits,
           .out = out,
           .top_k = top_k},
-         backend);
+         backend, stream);
 }
 
 }  // namespace flashinfer

@@ -16,6 +16,7 @@ struct TokenFilterParams {
   int64_t out_stride;
   RowValues<int32_t> top_k;
   RowValues<float> top_p;
+  Stream stream;
 };
 
 struct TokenFilterOp {

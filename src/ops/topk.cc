@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 #include "ops/per_row.h"
 
@@ -32,12 +33,15 @@ void CheckRanges(const Arguments& a, const TopKOptions& options, TopKParams& par
   const Accepted<int32_t> columns{DType::kI32, 0, static_cast<int32_t>(num_cols),
                                   "0 to the columns of input"};
   if (options.row_starts.defined()) {
-    params.row_starts = CheckPerRow<int32_t>("row_starts", options.row_starts, num_rows, columns);
+    params.row_starts =
+        CheckPerRow<int32_t>("row_starts", options.row_starts, num_rows, columns, a.input.device());
   }
   params.lengths.value = static_cast<int32_t>(num_cols);
   if (options.lengths.defined()) {
-    params.lengths = CheckPerRow<int32_t>("lengths", options.lengths, num_rows, columns);
+    params.lengths =
+        CheckPerRow<int32_t>("lengths", options.lengths, num_rows, columns, a.input.device());
   }
+  if (a.input.device().type != DeviceType::kCpu) return;
   for (int64_t row = 0; row < num_rows; ++row) {
     const int64_t length = params.lengths[row];
     const int64_t end = params.row_starts[row] + length;
@@ -48,7 +52,7 @@ void CheckRanges(const Arguments& a, const TopKOptions& options, TopKParams& par
   }
 }
 
-void Select(const Arguments& a, const TopKOptions& options) {
+void Select(const Arguments& a, const TopKOptions& options, Stream stream) {
   const TensorView& input = a.input;
   TopKParams params{.rows = CheckRows("input", input, true),
                     .row_starts = {},
@@ -61,21 +65,27 @@ void Select(const Arguments& a, const TopKOptions& options) {
                     .indices_are_64_bit = a.indices.dtype() == DType::kI64,
                     .map = a.map,
                     .sorted = options.sorted,
-                    .tie_break = options.tie_break};
+                    .tie_break = options.tie_break,
+                    .stream = cuda::StreamOn(input.device(), stream)};
   CheckRanges(a, options, params);
-  Choose<TopKOp>({input.dtype(), input.shape(1)}, options.backend)(params);
+  Choose<TopKOp>({input.dtype(), input.shape(1), cuda::ArchOf(input.device())},
+                 options.backend)(params);
 }
 
 void CheckPlaces(const TensorView& input, const TensorView& out) {
-  CheckTensor("input", input).On({}).Rank(2);
-  CheckTensor("out", out).On({}).Is(DType::kI32).Shape({input.shape(0), -1}).LastDimDense();
+  CheckTensor("input", input).Rank(2);
+  CheckTensor("out", out)
+      .On(input.device())
+      .Is(DType::kI32)
+      .Shape({input.shape(0), -1})
+      .LastDimDense();
   CheckTensor("out", out).NoOverlap();
 }
 
 }  // namespace
 
 void TopK(const TensorView& input, const TensorView& values, const TensorView& indices,
-          const TopKOptions& options, Stream) {
+          const TopKOptions& options, Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("top_k", {{"input", input},
                       {"values", values},
@@ -85,20 +95,20 @@ void TopK(const TensorView& input, const TensorView& values, const TensorView& i
                       {"row_starts", options.row_starts},
                       {"lengths", options.lengths}});
   }
-  CheckTensor("input", input).On({}).Rank(2);
-  CheckTensor("indices", indices).On({}).IsOneOf({DType::kI32, DType::kI64});
+  CheckTensor("input", input).Rank(2);
+  CheckTensor("indices", indices).On(input.device()).IsOneOf({DType::kI32, DType::kI64});
   CheckTensor("indices", indices).Shape({input.shape(0), -1}).LastDimDense().NoOverlap();
   if (values.defined()) {
-    CheckTensor("values", values).On({}).Is(input.dtype()).Shape(indices.shape());
+    CheckTensor("values", values).On(input.device()).Is(input.dtype()).Shape(indices.shape());
     CheckTensor("values", values).LastDimDense().NoOverlap();
   }
-  Select({.input = input, .values = values, .indices = indices, .map = {}}, options);
+  Select({.input = input, .values = values, .indices = indices, .map = {}}, options, stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("top_k", {{"values", values}, {"indices", indices}});
 }
 
 void TopKPageTableTransform(const TensorView& input, const TopKPages& pages, const TensorView& out,
-                            const TopKOptions& options, Stream) {
+                            const TopKOptions& options, Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("top_k_page_table_transform", {{"input", input},
                                            {"page_table", pages.page_table},
@@ -112,11 +122,11 @@ void TopKPageTableTransform(const TensorView& input, const TopKPages& pages, con
   }
   CheckPlaces(input, out);
   const TensorView& table = pages.page_table;
-  CheckTensor("page_table", table).On({}).Is(DType::kI32).Rank(2);
+  CheckTensor("page_table", table).On(input.device()).Is(DType::kI32).Rank(2);
   FLASHINFER_CHECK(pages.page_size >= 1, "page_size: is {}, accepted: 1 or more", pages.page_size);
   RowIndices requests;
   if (pages.row_to_request.defined()) {
-    requests = CheckIndices("row_to_request", pages.row_to_request, table.shape(0));
+    requests = CheckIndices("row_to_request", pages.row_to_request, table);
     CheckTensor("row_to_request", pages.row_to_request).Shape({input.shape(0)});
   } else {
     CheckTensor("page_table", table).Shape({input.shape(0), -1});
@@ -131,13 +141,13 @@ void TopKPageTableTransform(const TensorView& input, const TopKPages& pages, con
                   .row_to_request = requests,
                   .page_size = pages.page_size},
           .max_length = table.shape(1) * pages.page_size},
-         options);
+         options, stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("top_k_page_table_transform", {{"out", out}});
 }
 
 void TopKRaggedTransform(const TensorView& input, const TensorView& offsets, const TensorView& out,
-                         const TopKOptions& options, Stream) {
+                         const TopKOptions& options, Stream stream) {
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("top_k_ragged_transform", {{"input", input},
                                        {"offsets", offsets},
@@ -151,8 +161,8 @@ void TopKRaggedTransform(const TensorView& input, const TensorView& offsets, con
   TopKIndexMap map;
   constexpr Accepted<int32_t> kAny{DType::kI32, std::numeric_limits<int32_t>::min(),
                                    std::numeric_limits<int32_t>::max(), "any"};
-  map.offset = CheckPerRow<int32_t>("offsets", offsets, input.shape(0), kAny);
-  Select({.input = input, .values = TensorView(), .indices = out, .map = map}, options);
+  map.offset = CheckPerRow<int32_t>("offsets", offsets, input.shape(0), kAny, input.device());
+  Select({.input = input, .values = TensorView(), .indices = out, .map = map}, options, stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("top_k_ragged_transform", {{"out", out}});
 }

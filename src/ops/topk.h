@@ -41,6 +41,7 @@ struct TopKParams {
   TopKIndexMap map;
   bool sorted;
   TieBreak tie_break;
+  Stream stream;
 };
 
 struct TopKOp {

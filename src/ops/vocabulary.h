@@ -14,20 +14,24 @@ namespace flashinfer {
 struct VocabularyProblem {
   DType dtype = DType::kF32;
   int64_t vocab_size = 131072;
+  int32_t arch = 0;  ///< 0: host memory; 90: a CUDA device of compute capability 9.0
 };
 
 template <FieldsOf<VocabularyProblem> Self, class Visit>
 void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(dtype)
   FLASHINFER_NAMED(vocab_size)
+  FLASHINFER_NAMED(arch)
 }
 
-/// A PerRow<T> that has been checked: row i is `data[i * stride]`.
+/// A PerRow<T> that has been checked: row i is `data[i * stride]`. Data is where the rows are; only
+/// in host memory have its values been looked at.
 template <class T>
 struct RowValues {
   const T* data = nullptr;  // null: every row is `value`
   int64_t stride = 0;
   T value{};
+  bool is_single = false;  ///< a tensor of one value for all rows
   T operator[](int64_t row) const { return data == nullptr ? value : data[row * stride]; }
 };
 
@@ -53,8 +57,9 @@ struct RowIndices {
   }
 };
 
-/// Rows that a call's outputs read, each below `num_rows`; an undefined view is row i for output i.
-RowIndices CheckIndices(std::string_view name, const TensorView& indices, int64_t num_rows);
+/// Rows of `rows` that a call's outputs read, in host memory each below their number; an undefined
+/// view is row i for output i.
+RowIndices CheckIndices(std::string_view name, const TensorView& indices, const TensorView& rows);
 
 VocabularyRows CheckRows(std::string_view name, const TensorView& rows, bool are_logits);
 

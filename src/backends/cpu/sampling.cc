@@ -73,6 +73,7 @@ void SampleRow(const SamplingParams& params, int64_t index, const VocabularyKern
 }  // namespace
 
 bool AcceptsVocabulary(const VocabularyProblem& problem, std::string* why) {
+  if (problem.arch != 0) return Refuse(why, "tensors are on a CUDA device");
   if (problem.dtype != DType::kF32 && problem.dtype != DType::kF16 &&
       problem.dtype != DType::kBF16) {
     return Refuse(why, "dtype must be f32, f16 or bf16");

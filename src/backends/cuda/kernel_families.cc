@@ -15,6 +15,12 @@
 #include "kernels/norm/norm_spec.h"
 #include "kernels/page/page_copy_spec.h"
 #include "kernels/rope/rope_spec.h"
+#include "kernels/sampling/argmax_spec.h"
+#include "kernels/sampling/chain_speculative_spec.h"
+#include "kernels/sampling/sampling_spec.h"
+#include "kernels/sampling/softmax_spec.h"
+#include "kernels/sampling/token_filter_spec.h"
+#include "kernels/sampling/topk_spec.h"
 #include "ops/linear.h"
 
 namespace flashinfer::cuda {
@@ -38,11 +44,22 @@ KernelFamily Family() {
 
 std::span<const KernelFamily> KernelFamilies() {
   static const auto& families = *new std::array{
-      Family<kernels::ActivationSpec>(), Family<kernels::DecodeSpec>(),
-      Family<kernels::GatherRowsSpec>(), Family<kernels::LinearMmaSpec>(),
-      Family<kernels::LinearSimtSpec>(), Family<kernels::MergeStatesSpec>(),
-      Family<kernels::NormSpec>(),       Family<kernels::PageCopySpec>(),
-      Family<kernels::PrefillSpec>(),    Family<kernels::RopeSpec>(),
+      Family<kernels::ActivationSpec>(),
+      Family<kernels::ArgMaxSpec>(),
+      Family<kernels::ChainSpeculativeSpec>(),
+      Family<kernels::DecodeSpec>(),
+      Family<kernels::GatherRowsSpec>(),
+      Family<kernels::LinearMmaSpec>(),
+      Family<kernels::LinearSimtSpec>(),
+      Family<kernels::MergeStatesSpec>(),
+      Family<kernels::NormSpec>(),
+      Family<kernels::PageCopySpec>(),
+      Family<kernels::PrefillSpec>(),
+      Family<kernels::RopeSpec>(),
+      Family<kernels::SamplingSpec>(),
+      Family<kernels::SoftmaxSpec>(),
+      Family<kernels::TokenFilterSpec>(),
+      Family<kernels::TopKSpec>(),
   };
   return families;
 }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the executors over rows of a vocabulary share on CUDA devices.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "backends/cuda/problem.h"
+#include "cuda/device.h"
+#include "cuda/launch.h"
+#include "jit/store.h"
+#include "kernels/sampling/vocabulary_tile.h"
+#include "ops/sampling.h"
+
+namespace flashinfer::cuda {
+
+bool AcceptsVocabulary(const VocabularyProblem& problem, std::string* why);
+
+template <class T>
+kernels::RowValuesParams<T> ParamsOf(const RowValues<T>& values) {
+  return {.data = values.data, .stride = values.stride, .value = values.value};
+}
+
+inline kernels::TokenOutputsParams ParamsOf(const TokenOutputs& out) {
+  return {.tokens = out.tokens,
+          .tokens_stride = out.tokens_stride,
+          .valid = out.valid,
+          .valid_stride = out.valid_stride};
+}
+
+/// Elements of an access to rows: such that each access is wholly inside or outside of a row.
+inline VectorSize VectorSizeOf(const VocabularyRows& rows) {
+  return VectorSize(16 / static_cast<int32_t>(SizeBytes(rows.dtype)))
+      .Pointer(rows.data, rows.dtype)
+      .Count(rows.stride)
+      .Count(rows.vocab_size);
+}
+
+/// Gives a spec the tile of rows on `device`, and `params` how rows are shared out.
+template <class Spec>
+void SetTile(const VocabularyRows& rows, Device device, Spec& spec,
+             kernels::VocabularyRowsParams& params) {
+  const kernels::VocabularyTile tile =
+      kernels::MakeVocabularyTile(rows.vocab_size, Properties(device).arch);
+  spec.block_threads = tile.block_threads;
+  spec.cluster_size = tile.cluster_size;
+  spec.resident_chunks = tile.resident_chunks;
+  spec.reads_again = tile.reads_again;
+  params = {.data = rows.data,
+            .stride = rows.stride,
+            .size = static_cast<int32_t>(rows.vocab_size),
+            .chunks_per_warp =
+                kernels::ChunksPerWarp(rows.vocab_size, tile.block_threads, tile.cluster_size)};
+}
+
+/// Whether some row may have the filter.
+inline bool HasTopK(const RowValues<int32_t>& top_k, const VocabularyRows& rows) {
+  return top_k.data != nullptr || (top_k.value > 0 && top_k.value < rows.vocab_size);
+}
+inline bool HasTopP(const RowValues<float>& top_p) {
+  return top_p.data != nullptr || top_p.value < 1;
+}
+
+inline kernels::RandomParams RandomOf(const RowValues<int64_t>& seed,
+                                      const RowValues<int64_t>& offset) {
+  return {.seed = ParamsOf(seed),
+          .offset = ParamsOf(offset),
+          .has_own_seeds = seed.data != nullptr && !seed.is_single};
+}
+
+template <class Spec>
+void LaunchRows(const Spec& spec, int64_t num_rows, const typename Spec::Params& params,
+                Stream stream) {
+  if (num_rows == 0) return;
+  Launch(jit::GetKernel(spec, stream.device),
+         {.grid_x = num_rows * spec.cluster_size,
+          .cluster_x = spec.cluster_size,
+          .overlaps_previous = true},
+         params, stream);
+}
+
+}  // namespace flashinfer::cuda

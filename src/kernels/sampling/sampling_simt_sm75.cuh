@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling: a cluster of blocks takes a row, keeps it in registers, finds what the filters keep and
+// draws. Memory is read once where a row fits.
+#pragma once
+
+#include "kernels/ptx/griddepcontrol.cuh"
+#include "kernels/sampling/sampling_spec.h"
+#include "kernels/sampling/vocabulary_draw.cuh"
+#include "kernels/sampling/vocabulary_filter.cuh"
+
+namespace flashinfer::kernels::sampling_simt {
+
+using namespace sampling;
+
+template <SamplingSpec kSpec>
+struct Traits : RowTraits<SamplingSpec, kSpec> {
+  static constexpr SamplingSpec kS = kSpec;
+  struct SharedStorage {
+    CutSearchStorage search;
+    typename Traits::Exchange::Storage exchange;
+  };
+  static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
+};
+
+__device__ __forceinline__ void Write(const TokenOutputsParams& out, int64_t row, int64_t token,
+                                      bool valid) {
+  out.tokens[row * out.tokens_stride] = static_cast<int32_t>(token);
+  if (out.valid != nullptr) out.valid[row * out.valid_stride] = valid;
+}
+
+__device__ __forceinline__ int64_t RowRead(const SamplingParams& p, int64_t output) {
+  if (p.indices == nullptr) return output;
+  const int64_t at = output * p.indices_stride;
+  const int64_t row = p.indices_are_64_bit ? static_cast<const int64_t*>(p.indices)[at]
+                                           : static_cast<const int32_t*>(p.indices)[at];
+  return row >= 0 && row < p.num_rows ? row : 0;
+}
+
+/// Row `output` was read and its extremes are known: draws from what the filters keep.
+template <class T, class RowType, class FiltersType>
+__device__ __forceinline__ void DrawFrom(const SamplingParams& p, int64_t output,
+                                         const RowType& row, FiltersType& filters,
+                                         typename T::Exchange& exchange, StagedChunk& staged,
+                                         const Extremes& extremes, float scale) {
+  constexpr bool kAreLogits = T::kS.from_logits;
+  const Weights<kAreLogits> weights(extremes.max, scale, p.rows.size);
+  const RowFilters f{p.top_k[output], p.top_p[output], p.is_joint};
+  Cut cut = filters.CutOf(extremes, weights, p.rows.size, f);
+  const float min_p = p.min_p[output];
+  if (min_p > 0.0f) {
+    const Cut limit{LimitOfMinP(weights, min_p), kAllTies, 0};
+    if (IsShorter(limit, cut)) cut = limit;
+  }
+  const uint32_t word = RandomWord(p.random, output);
+  Draw<T>(row, exchange, staged, cut, weights, word,
+          [&](uint32_t token) { Write(p.out, output, token, true); });
+}
+
+template <SamplingSpec kSpec>
+__device__ __forceinline__ void Run(const SamplingParams& p) {
+  using T = Traits<kSpec>;
+  using Exchange = typename T::Exchange;
+  constexpr bool kAreLogits = kSpec.from_logits;
+  extern __shared__ __align__(16) char shared_memory[];
+  auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
+  ptx::griddepcontrol_wait();
+  ptx::griddepcontrol_launch_dependents();
+  const int64_t output = blockIdx.x / T::kCluster;
+  const float temperature = kAreLogits ? p.temperature[output] : 1.0f;
+  const bool is_uniform = kAreLogits && !(temperature > 0.0f);
+  const RowInMemory<T> source{
+      .data = tile::At<kSpec.dtype>(p.rows.data, RowRead(p, output) * p.rows.stride),
+      .size = static_cast<uint32_t>(p.rows.size),
+      .pad = kAreLogits ? -kInfinity : 0.0f,
+      .is_uniform = is_uniform};
+  const Row<T, RowInMemory<T>> row(source, p.rows.chunks_per_warp);
+  Exchange exchange(shared.exchange);
+  Filters<kAreLogits, kSpec.has_top_k, kSpec.has_top_p, T, Row<T, RowInMemory<T>>> filters(
+      row, exchange, shared.search);
+  const Extremes extremes = ExtremesOf<kAreLogits, T>(row, exchange);
+  const bool has_weight = extremes.max > (kAreLogits ? -kInfinity : 0.0f);
+  if (extremes.is_bad || !has_weight || extremes.max == kInfinity) {
+    if (Exchange::WarpRank() == 0 && threadIdx.x == 0) Write(p.out, output, 0, false);
+    return;
+  }
+  // The lists of the search are not needed any more where a chunk is staged.
+  auto& staged = reinterpret_cast<StagedChunk&>(shared.search.measures);
+  DrawFrom<T>(p, output, row, filters, exchange, staged, extremes,
+              is_uniform ? 1.0f : ScaleOf(temperature));
+}
+
+}  // namespace flashinfer::kernels::sampling_simt

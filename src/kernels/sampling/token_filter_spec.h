@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Renormalising and masking rows on CUDA cores: what changes its code, and what changes per call.
+#pragma once
+
+#include "core/field_list.h"
+#include "kernels/sampling/vocabulary_tile.h"
+
+namespace flashinfer::kernels {
+
+struct TokenFilterParams {
+  VocabularyRowsParams rows;
+  void* out;  ///< of the dtype of rows
+  int64_t out_stride;
+  RowValuesParams<int32_t> top_k;
+  RowValuesParams<float> top_p;
+};
+
+/// Every field changes the machine code.
+struct TokenFilterSpec {
+  using Params = TokenFilterParams;
+  static constexpr const char* kName = "token_filter.simt";
+  static constexpr const char* kType = "TokenFilterSpec";
+  static constexpr const char* kHeader = "kernels/sampling/token_filter_simt_sm75.cuh";
+  static constexpr const char* kNamespace = "token_filter_simt";
+  static constexpr int kMinArch = 75;
+
+  DType dtype = DType::kF32;
+  bool from_logits = false;  ///< masks logits; else renormalises probabilities
+  bool has_top_k = false;
+  bool has_top_p = true;
+  int32_t vector_size = 4;  ///< elements of an access, up to 16 bytes
+  int32_t block_threads = 512;
+  int32_t cluster_size = 8;     ///< blocks of a row
+  int32_t resident_chunks = 2;  ///< of a warp, in registers
+  bool reads_again = false;     ///< the row has more chunks
+
+  friend constexpr bool operator==(const TokenFilterSpec&, const TokenFilterSpec&) = default;
+};
+
+template <FieldsOf<TokenFilterSpec> Self, class Visit>
+constexpr void ForEachField(Self& self, Visit&& visit) {
+  FLASHINFER_NAMED(dtype)
+  FLASHINFER_NAMED(from_logits)
+  FLASHINFER_NAMED(has_top_k)
+  FLASHINFER_NAMED(has_top_p)
+  FLASHINFER_NAMED(vector_size)
+  FLASHINFER_NAMED(block_threads)
+  FLASHINFER_NAMED(cluster_size)
+  FLASHINFER_NAMED(resident_chunks)
+  FLASHINFER_NAMED(reads_again)
+}
+
+constexpr int32_t NumThreads(const TokenFilterSpec& spec) { return spec.block_threads; }
+constexpr int32_t MinBlocksPerSm(const TokenFilterSpec& spec) {
+  return VocabularyMinBlocks(spec.block_threads);
+}
+constexpr int32_t SmemBytes(const TokenFilterSpec& spec) {
+  return CutSearchBytes() + ExchangeBytes(spec.block_threads, spec.cluster_size);
+}
+
+}  // namespace flashinfer::kernels

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The token at which the cumulative weight of what a cut keeps, in vocabulary order, reaches a
+// share of the whole.
+#pragma once
+
+#include "core/philox.h"
+#include "kernels/sampling/vocabulary_kept.cuh"
+
+namespace flashinfer::kernels::sampling {
+
+/// A row's random word.
+__device__ __forceinline__ uint32_t RandomWord(const RandomParams& p, int64_t row,
+                                               int64_t position = 0) {
+  return PhiloxWord(static_cast<uint64_t>(p.seed[row]),
+                    p.has_own_seeds ? 0 : static_cast<uint64_t>(row),
+                    static_cast<uint64_t>(p.offset[row]) + static_cast<uint64_t>(position));
+}
+
+/// The least cumulative weight that reaches (word + 1) / 2^32 of `total`, which is below 2^62.
+__device__ __forceinline__ uint64_t DrawTarget(uint64_t total, uint32_t word) {
+  const uint64_t uniform = uint64_t{word} + 1;
+  const uint64_t low = (total & 0xffffffffu) * uniform;
+  return (total >> 32) * uniform + (low >> 32) + ((low & 0xffffffffu) != 0 ? 1 : 0);
+}
+
+/// A chunk in vocabulary order.
+using StagedChunk = float[kChunkElements];
+
+template <class T>
+__device__ __forceinline__ void Stage(const Lane& x, StagedChunk& staged) {
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) staged[ColumnOf<T>(0, i)] = x[i];
+}
+
+/// The place in a chunk where its kept weight reaches `target`, by one warp. `tie_rank` is that of
+/// the chunk's first tie.
+template <class Weights>
+__device__ __forceinline__ uint32_t Locate(const StagedChunk& staged, const Cut& cut,
+                                           const Weights& weights, uint64_t tie_rank,
+                                           uint64_t target) {
+  const uint32_t lane = threadIdx.x % 32;
+  const float* x = staged + lane * kLaneElements;
+  uint32_t ties = 0;
+  for (int i = 0; i < kLaneElements; ++i) ties += x[i] == cut.value ? 1u : 0u;
+  uint64_t rank = tie_rank + WarpScan(ties) - ties;
+  Lane kept;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) {
+    const bool is_tie = x[i] == cut.value;
+    const bool is_kept = x[i] > cut.value || (is_tie && KeptTies(cut, rank, rank + 1) != 0);
+    rank += is_tie ? 1 : 0;
+    kept[i] = is_kept ? weights(x[i]) : 0.0f;
+    sum += kept[i];
+  }
+  const uint64_t weight = weights.Quantise(sum);
+  const uint64_t to_here = WarpScan(weight);
+  // The chunk's weight was summed in another order: rounding may leave it short of the target.
+  const uint32_t reached = __ballot_sync(tile::kFullWarp, to_here >= target && sum > 0);
+  const uint32_t some = __ballot_sync(tile::kFullWarp, sum > 0);
+  const int winner = reached != 0 ? __ffs(static_cast<int>(reached)) - 1 : 31 - __clz(some);
+  const uint64_t before = to_here - weight;
+  uint32_t place = 0;
+  float so_far = 0;
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) {
+    if (kept[i] > 0 && (so_far == 0 || before + weights.Quantise(so_far) < target)) {
+      place = lane * kLaneElements + i;
+    }
+    so_far += kept[i];
+  }
+  return __shfl_sync(tile::kFullWarp, place, winner);
+}
+
+/// Calls `write(token)` in one thread of the row.
+template <class T, class Weights, class RowType, class Write>
+__device__ __forceinline__ void Draw(const RowType& row, typename T::Exchange& exchange,
+                                     StagedChunk& staged, const Cut& cut, const Weights& weights,
+                                     uint32_t word, const Write& write) {
+  const Kept kept(row, exchange, cut, weights);
+  uint64_t target = DrawTarget(kept.total, word);
+  if (target <= kept.before || target > kept.before + kept.weight) return;
+  // This warp has the token: first its chunk.
+  target -= kept.before;
+  uint64_t tie_rank = kept.tie_rank;
+  bool is_staged = false;
+  uint32_t chosen = 0;
+  row.ForEachChunk([&](uint32_t chunk, const Lane& x) {
+    if (is_staged) return;
+    const Mass part = MassOf(x, cut, weights);
+    const uint64_t ties = WarpSum64(part.num_ties);
+    const uint64_t mass =
+        WarpSum64(part.above) + KeptTies(cut, tie_rank, tie_rank + ties) * kept.tie_weight;
+    is_staged = mass >= target;
+    if (is_staged) {
+      chosen = chunk;
+      Stage<T>(x, staged);
+    } else {
+      target -= mass;
+      tie_rank += ties;
+    }
+  });
+  __syncwarp();
+  const uint32_t place = Locate(staged, cut, weights, tie_rank, target);
+  if (threadIdx.x % 32 == 0) write(chosen * kChunkElements + place);
+}
+
+}  // namespace flashinfer::kernels::sampling

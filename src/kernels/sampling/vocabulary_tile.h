@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels share out rows of a vocabulary: chunks over warps, warps over a cluster of blocks.
+#pragma once
+
+#include "flashinfer/dtype.h"
+#include "kernels/portable.h"
+
+namespace flashinfer::kernels {
+
+/// A warp takes a row in chunks; a lane has 16 elements of a chunk. Sums begin with those 16 in
+/// f32 and go on as integers: they are the same bits for any number of warps, blocks and rows.
+inline constexpr int32_t kLaneElements = 16;
+inline constexpr int32_t kChunkElements = 32 * kLaneElements;
+
+/// Blocks of a row, at most: what every device with clusters takes.
+inline constexpr int32_t kMaxVocabularyCluster = 8;
+
+struct VocabularyTile {
+  int32_t block_threads;
+  int32_t cluster_size;
+  int32_t resident_chunks;
+  bool reads_again;  ///< warps have more chunks than that
+};
+
+constexpr int64_t NumChunks(int64_t vocab_size) {
+  return (vocab_size + kChunkElements - 1) / kChunkElements;
+}
+
+/// Consecutive chunks of each warp.
+constexpr int32_t ChunksPerWarp(int64_t vocab_size, int32_t block_threads, int32_t cluster_size) {
+  const int64_t num_warps = int64_t{block_threads} / 32 * cluster_size;
+  return static_cast<int32_t>((NumChunks(vocab_size) + num_warps - 1) / num_warps);
+}
+
+/// The tile of rows of `vocab_size` on a device of compute capability `arch`: whole rows in
+/// registers as far as a cluster has them.
+constexpr VocabularyTile MakeVocabularyTile(int64_t vocab_size, int32_t arch) {
+  const int64_t num_chunks = NumChunks(vocab_size);
+  const bool has_clusters = arch >= 90;
+  const int32_t max_threads = has_clusters ? 512 : 1024;
+  VocabularyTile t{32, 1, num_chunks > 1 ? 2 : 1, false};
+  while (t.block_threads < max_threads && t.block_threads / 32 * t.resident_chunks < num_chunks) {
+    t.block_threads *= 2;
+  }
+  while (has_clusters && t.cluster_size < kMaxVocabularyCluster &&
+         t.cluster_size * t.block_threads / 32 * t.resident_chunks < num_chunks) {
+    t.cluster_size *= 2;
+  }
+  t.reads_again = ChunksPerWarp(vocab_size, t.block_threads, t.cluster_size) > t.resident_chunks;
+  return t;
+}
+
+/// Leaves each thread 64 registers.
+constexpr int32_t VocabularyMinBlocks(int32_t block_threads) { return 1024 / block_threads; }
+
+/// Rows in memory; the stride counts elements.
+struct VocabularyRowsParams {
+  const void* data;
+  int64_t stride;
+  int32_t size;
+  int32_t chunks_per_warp;
+};
+
+/// A value of each row: `data[row * stride]`, or `value` where data is null.
+template <class T>
+struct RowValuesParams {
+  const T* data;
+  int64_t stride;
+  T value;
+  constexpr T operator[](int64_t row) const { return data == nullptr ? value : data[row * stride]; }
+};
+
+/// Where tokens go, and whether rows were distributions (null: not wanted).
+struct TokenOutputsParams {
+  int32_t* tokens;
+  int64_t tokens_stride;
+  bool* valid;
+  int64_t valid_stride;
+};
+
+/// Random words of rows: of a sequence of its own seed, or of subsequence `row` of one seed.
+struct RandomParams {
+  RowValuesParams<int64_t> seed;
+  RowValuesParams<int64_t> offset;
+  bool has_own_seeds;
+};
+
+/// 64-bit words that the warps of a row exchange at a time, at most.
+inline constexpr int32_t kExchangeWords = 4;
+
+/// Shared memory of exchanges: two sets, which are used in turns.
+constexpr int32_t ExchangeBytes(int32_t block_threads, int32_t cluster_size) {
+  return 2 * (block_threads / 32 + cluster_size) * kExchangeWords * 8;
+}
+
+/// Values between which a cut was narrowed down, at most, before they are looked at one by one.
+inline constexpr int32_t kMaxCandidates = 512;
+
+/// Shared memory of a search for a cut, a multiple of 16.
+constexpr int32_t CutSearchBytes() { return kMaxCandidates * (4 + 4 + 8) + 24; }
+
+}  // namespace flashinfer::kernels
