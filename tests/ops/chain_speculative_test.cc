@@ -8,10 +8,10 @@
 
 #include <limits>
 
-#include "support/candidates.h"
 #include "support/cases/chain_speculative.h"
 #include "support/checks/chain_speculative.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 #include "support/token_filters.h"
 
@@ -44,24 +44,33 @@ TEST(ChainSpeculative, TheFirstTokenHasTheTargetsDistribution) {
   for (int64_t row = 0; row < kDraws; ++row) {
     drafted.Set({row, 0}, static_cast<double>(draw(rng)));
   }
-  HostTensor tokens(DType::kI32, {kDraws, 2});
-  ChainSpeculativeSampling(
-      TensorView(draft_probs.view().data(), DType::kF32, {kDraws, 1, 4}, {0, 4, 1}), drafted,
-      TensorView(target_probs.view().data(), DType::kF32, {kDraws, 2, 4}, {0, 4, 1}), {tokens});
-  std::vector<double> counts(4, 0);
-  for (int64_t row = 0; row < kDraws; ++row) {
-    ++counts[static_cast<size_t>(tokens.At({row, 0}))];
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor tokens(DType::kI32, {kDraws, 2});
+    const auto repeated = [&](const HostTensor& probs, int64_t num_positions) {
+      const TensorView view = on(probs);
+      return TensorView(view.data(), DType::kF32, {kDraws, num_positions, 4}, {0, 4, 1}, device);
+    };
+    ChainSpeculativeSampling(repeated(draft_probs, 1), on(drafted), repeated(target_probs, 2),
+                             {on(tokens)});
+    on.Fetch();
+    std::vector<double> counts(4, 0);
+    for (int64_t row = 0; row < kDraws; ++row) {
+      ++counts[static_cast<size_t>(tokens.At({row, 0}))];
+    }
+    double statistic = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      const double expected = target[i] * kDraws;
+      statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+    }
+    EXPECT_LT(statistic, 21.1) << "p-value below 1e-4 with 3 degrees of freedom";
   }
-  double statistic = 0;
-  for (size_t i = 0; i < 4; ++i) {
-    const double expected = target[i] * kDraws;
-    statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
-  }
-  EXPECT_LT(statistic, 21.1) << "p-value below 1e-4 with 3 degrees of freedom";
 }
 
 TEST(ChainSpeculative, PositionsThatAreNoDistributionGiveAnIdInRange) {
-  for (const std::string& candidate : AcceptingCandidates<ChainSpeculativeOp>({DType::kF32, 3})) {
+  for (const auto& [candidate, device] :
+       CandidatesOnDevices<ChainSpeculativeOp>({DType::kF32, 3})) {
+    DeviceCopies on(device);
     HostTensor draft(DType::kF32, {3, 1, 3});
     draft.Fill(1.0 / 3);
     HostTensor target(DType::kF32, {3, 2, 3});
@@ -71,7 +80,9 @@ TEST(ChainSpeculative, PositionsThatAreNoDistributionGiveAnIdInRange) {
     HostTensor drafted(DType::kI32, {3, 1});
     drafted.FillWith({2, 2, 2});
     HostTensor tokens(DType::kI32, {3, 2});
-    ChainSpeculativeSampling(draft, drafted, target, {tokens}, {.backend = Backend(candidate)});
+    ChainSpeculativeSampling(on(draft), on(drafted), on(target), {on(tokens)},
+                             {.backend = Backend(candidate)});
+    on.Fetch();
     EXPECT_THAT(tokens.Values(), ElementsAre(0, -1, 0, -1, 1, -1)) << candidate;
   }
 }

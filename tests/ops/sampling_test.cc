@@ -10,10 +10,10 @@
 #include <set>
 
 #include "ops/sampling.h"
-#include "support/candidates.h"
 #include "support/cases/sampling.h"
 #include "support/checks/sampling.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 #include "support/token_filters.h"
 
@@ -28,12 +28,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// The same row `count` times, without copies.
-TensorView Repeated(const HostTensor& row, int64_t count) {
-  return {row.view().data(), row.view().dtype(), {count, row.view().shape(1)}, {0, 1}};
+TensorView Repeated(const TensorView& row, int64_t count) {
+  return {row.data(), row.dtype(), {count, row.shape(1)}, {0, 1}, row.device()};
 }
 
-std::vector<std::string> Candidates(DType dtype, int64_t vocab_size) {
-  return AcceptingCandidates<SamplingOp>({dtype, vocab_size});
+std::vector<DeviceCandidate> Candidates(DType dtype, int64_t vocab_size) {
+  return CandidatesOnDevices<SamplingOp>({dtype, vocab_size});
 }
 
 class SamplingCaseTest : public ::testing::TestWithParam<SamplingCase> {};
@@ -45,9 +45,12 @@ TEST_P(SamplingCaseTest, EveryCandidateDrawsTheOraclesToken) {
 INSTANTIATE_TEST_SUITE_P(Shared, SamplingCaseTest, ::testing::ValuesIn(SamplingCases()));
 
 /// The tokens that come up in `count` draws from a row.
-std::set<int64_t> Drawn(const HostTensor& probs, const SamplingOptions& options, int64_t count) {
+std::set<int64_t> Drawn(const HostTensor& probs, Device device, const SamplingOptions& options,
+                        int64_t count) {
+  DeviceCopies on(device);
   HostTensor tokens(DType::kI32, {count});
-  SampleFromProbs(Repeated(probs, count), tokens, options);
+  SampleFromProbs(Repeated(on(probs), count), on(tokens), options);
+  on.Fetch();
   std::set<int64_t> drawn;
   for (double token : tokens.Values()) drawn.insert(static_cast<int64_t>(token));
   return drawn;
@@ -56,29 +59,32 @@ std::set<int64_t> Drawn(const HostTensor& probs, const SamplingOptions& options,
 TEST(Sampling, SupportIsExactlyThePrefixInOrderOnTies) {
   HostTensor probs(DType::kF32, {1, 8});
   probs.FillWith({0.125, 0.25, 0.0625, 0.25, 0.125, 0.0625, 0.125, 0});
-  for (const std::string& candidate : Candidates(DType::kF32, 8)) {
+  for (const auto& [candidate, device] : Candidates(DType::kF32, 8)) {
     SCOPED_TRACE(candidate);
     const Backend backend(candidate);
     using Set = std::set<int64_t>;
-    EXPECT_EQ(Drawn(probs, {.backend = backend}, 2000), (Set{0, 1, 2, 3, 4, 5, 6}));
-    EXPECT_EQ(Drawn(probs, {.top_k = 3, .backend = backend}, 2000), (Set{0, 1, 3}));
-    EXPECT_EQ(Drawn(probs, {.top_k = 1, .backend = backend}, 2000), (Set{1}));
-    EXPECT_EQ(Drawn(probs, {.top_k = 8, .backend = backend}, 2000), (Set{0, 1, 2, 3, 4, 5, 6}));
-    EXPECT_EQ(Drawn(probs, {.top_p = 0.625f, .backend = backend}, 2000), (Set{0, 1, 3}));
-    EXPECT_EQ(Drawn(probs, {.top_p = 0.6251f, .backend = backend}, 2000), (Set{0, 1, 3, 4}));
-    EXPECT_EQ(Drawn(probs, {.top_p = 0.0f, .backend = backend}, 2000), (Set{1}));
-    EXPECT_EQ(Drawn(probs, {.min_p = 0.5f, .backend = backend}, 2000), (Set{0, 1, 3, 4, 6}));
-    EXPECT_EQ(Drawn(probs, {.min_p = 1.0f, .backend = backend}, 2000), (Set{1, 3}));
+    EXPECT_EQ(Drawn(probs, device, {.backend = backend}, 2000), (Set{0, 1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(Drawn(probs, device, {.top_k = 3, .backend = backend}, 2000), (Set{0, 1, 3}));
+    EXPECT_EQ(Drawn(probs, device, {.top_k = 1, .backend = backend}, 2000), (Set{1}));
+    EXPECT_EQ(Drawn(probs, device, {.top_k = 8, .backend = backend}, 2000),
+              (Set{0, 1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(Drawn(probs, device, {.top_p = 0.625f, .backend = backend}, 2000), (Set{0, 1, 3}));
+    EXPECT_EQ(Drawn(probs, device, {.top_p = 0.6251f, .backend = backend}, 2000),
+              (Set{0, 1, 3, 4}));
+    EXPECT_EQ(Drawn(probs, device, {.top_p = 0.0f, .backend = backend}, 2000), (Set{1}));
+    EXPECT_EQ(Drawn(probs, device, {.min_p = 0.5f, .backend = backend}, 2000),
+              (Set{0, 1, 3, 4, 6}));
+    EXPECT_EQ(Drawn(probs, device, {.min_p = 1.0f, .backend = backend}, 2000), (Set{1, 3}));
     // Of the first four (0.75 in all), half of their mass, or half of everything.
     const SamplingOptions first{.top_k = 4, .top_p = 0.5f, .backend = backend};
     SamplingOptions joint = first;
     joint.filter_order = FilterOrder::kJoint;
-    EXPECT_EQ(Drawn(probs, first, 2000), (Set{1, 3}));
+    EXPECT_EQ(Drawn(probs, device, first, 2000), (Set{1, 3}));
     joint.top_p = 0.75f;
-    EXPECT_EQ(Drawn(probs, joint, 2000), (Set{0, 1, 3, 4}));
+    EXPECT_EQ(Drawn(probs, device, joint, 2000), (Set{0, 1, 3, 4}));
     SamplingOptions renormalised = joint;
     renormalised.filter_order = FilterOrder::kTopKFirst;  // 0.75 · 0.75 = 0.5625
-    EXPECT_EQ(Drawn(probs, renormalised, 2000), (Set{0, 1, 3}));
+    EXPECT_EQ(Drawn(probs, device, renormalised, 2000), (Set{0, 1, 3}));
   }
 }
 
@@ -97,18 +103,62 @@ TEST(Sampling, FrequenciesPassChiSquare) {
   HostTensor skewed(DType::kF32, {1, kVocab});
   skewed.FillUniform(rng, 0.001, 0.007);  // sums to about 1.02
   HostTensor tokens(DType::kI32, {kDraws});
-  for (const HostTensor* probs : {&uniform, &skewed}) {
-    const std::vector<double> p = probs->Values();
-    const double total = std::accumulate(p.begin(), p.end(), 0.0);
-    SampleFromProbs(Repeated(*probs, kDraws), tokens, {.seed = int64_t{42}});
-    std::vector<double> counts(kVocab, 0);
-    for (double token : tokens.Values()) ++counts[static_cast<size_t>(token)];
-    double statistic = 0;
-    for (size_t i = 0; i < kVocab; ++i) {
-      const double expected = p[i] / total * kDraws;
-      statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+  for (Device device : TestDevices()) {
+    for (const HostTensor* probs : {&uniform, &skewed}) {
+      DeviceCopies on(device);
+      const std::vector<double> p = probs->Values();
+      const double total = std::accumulate(p.begin(), p.end(), 0.0);
+      tokens.Fill(-1);
+      SampleFromProbs(Repeated(on(*probs), kDraws), on(tokens), {.seed = int64_t{42}});
+      on.Fetch();
+      std::vector<double> counts(kVocab, 0);
+      for (double token : tokens.Values()) ++counts.at(static_cast<size_t>(token));
+      double statistic = 0;
+      for (size_t i = 0; i < kVocab; ++i) {
+        const double expected = p[i] / total * kDraws;
+        statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+      }
+      EXPECT_LT(ChiSquareZ(statistic, kVocab - 1), 3.72) << "p-value below 1e-4";
     }
-    EXPECT_LT(ChiSquareZ(statistic, kVocab - 1), 3.72) << "p-value below 1e-4";
+  }
+}
+
+/// Draws from probabilities and from logits, through filters that leave 300 of 1000 tokens.
+TEST(Sampling, FilteredFrequenciesPassChiSquare) {
+  constexpr int64_t kVocab = 1000;
+  constexpr size_t kKept = 300;
+  std::mt19937_64 rng(23);
+  HostTensor logits(DType::kF32, {1, kVocab});
+  logits.FillNormal(rng, 0.5);
+  HostTensor probs(DType::kF32, {1, kVocab});
+  const std::vector<double> all = SoftmaxOracle(logits.Values(), 1);
+  for (int64_t i = 0; i < kVocab; ++i) probs.Set({0, i}, all[static_cast<size_t>(i)]);
+  std::vector<int64_t> order = TokensInOrder(all);
+  order.resize(kKept);
+  double total = 0;
+  for (int64_t token : order) total += all[static_cast<size_t>(token)];
+  for (Device device : TestDevices()) {
+    const int64_t num_draws = device.type == DeviceType::kCpu ? 100000 : 1000000;
+    for (bool from_logits : {false, true}) {
+      DeviceCopies on(device);
+      HostTensor tokens(DType::kI32, {num_draws});
+      (from_logits ? SampleFromLogits : SampleFromProbs)(
+          Repeated(on(from_logits ? logits : probs), num_draws), on(tokens),
+          {.top_k = static_cast<int32_t>(kKept), .seed = int64_t{43}}, {}, {});
+      on.Fetch();
+      std::vector<double> counts(kVocab, 0);
+      for (double token : tokens.Values()) ++counts.at(static_cast<size_t>(token));
+      double statistic = 0;
+      double num_kept = 0;
+      for (int64_t token : order) {
+        const auto i = static_cast<size_t>(token);
+        const double expected = all[i] / total * static_cast<double>(num_draws);
+        statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+        num_kept += counts[i];
+      }
+      EXPECT_EQ(num_kept, static_cast<double>(num_draws)) << "tokens that no filter keeps";
+      EXPECT_LT(ChiSquareZ(statistic, kKept - 1), 3.72) << "p-value below 1e-4";
+    }
   }
 }
 
@@ -119,13 +169,17 @@ TEST(Sampling, EqualProbabilitiesOfALargeVocabularyPassChiSquare) {
   HostTensor probs(DType::kF32, {1, kVocab});
   probs.Fill(1.0 / kVocab);
   HostTensor tokens(DType::kI32, {kDraws});
-  SampleFromProbs(Repeated(probs, kDraws), tokens, {.seed = int64_t{5}});
-  std::vector<double> counts(kBins, 0);
-  for (double token : tokens.Values()) ++counts[static_cast<size_t>(token) / (kVocab / kBins)];
-  double statistic = 0;
-  constexpr double kExpected = static_cast<double>(kDraws) / kBins;
-  for (double count : counts) statistic += (count - kExpected) * (count - kExpected) / kExpected;
-  EXPECT_LT(ChiSquareZ(statistic, kBins - 1), 3.72);
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    SampleFromProbs(Repeated(on(probs), kDraws), on(tokens), {.seed = int64_t{5}});
+    on.Fetch();
+    std::vector<double> counts(kBins, 0);
+    for (double token : tokens.Values()) ++counts[static_cast<size_t>(token) / (kVocab / kBins)];
+    double statistic = 0;
+    constexpr double kExpected = static_cast<double>(kDraws) / kBins;
+    for (double count : counts) statistic += (count - kExpected) * (count - kExpected) / kExpected;
+    EXPECT_LT(ChiSquareZ(statistic, kBins - 1), 3.72);
+  }
 }
 
 TEST(Sampling, RowsThatAreNoDistributionGiveAnIdInRangeAndInvalid) {
@@ -141,11 +195,13 @@ TEST(Sampling, RowsThatAreNoDistributionGiveAnIdInRangeAndInvalid) {
     HostTensor alone(DType::kI32, {1});
     HostTensor tokens(DType::kI32, {6});
     HostTensor valid(DType::kBool, {6});
-    for (const std::string& candidate : Candidates(DType::kF32, vocab_size)) {
+    for (const auto& [candidate, device] : Candidates(DType::kF32, vocab_size)) {
+      DeviceCopies on(device);
       const SamplingOptions options{
           .top_k = 50, .top_p = 0.9f, .min_p = 0.1f, .backend = Backend(candidate)};
-      SampleFromProbs(rows, tokens, options, valid);
-      SampleFromProbs(rows.view().Slice(0, 1), alone, options);
+      SampleFromProbs(on(rows), on(tokens), options, on(valid));
+      SampleFromProbs(on(rows).Slice(0, 1), on(alone), options);
+      on.Fetch();
       EXPECT_EQ(tokens.At({0}), alone.At({0})) << candidate;
       EXPECT_EQ(valid.Values(), (std::vector<double>{1, 0, 0, 0, 0, 0})) << candidate;
       for (double token : tokens.Values()) {
@@ -163,10 +219,13 @@ TEST(Sampling, LogitRowsThatAreNoDistributionGiveAnIdInRangeAndInvalid) {
   for (int64_t i = 0; i < 300; ++i) rows.Set({1, i}, -kInfinity);
   rows.Set({2, 299}, kInfinity);
   rows.Set({3, 0}, kNan);
-  for (const std::string& candidate : Candidates(DType::kBF16, 300)) {
+  for (const auto& [candidate, device] : Candidates(DType::kBF16, 300)) {
+    DeviceCopies on(device);
     HostTensor tokens(DType::kI32, {4});
     HostTensor valid(DType::kBool, {4});
-    SampleFromLogits(rows, tokens, {.temperature = 0.7f, .backend = Backend(candidate)}, valid);
+    SampleFromLogits(on(rows), on(tokens), {.temperature = 0.7f, .backend = Backend(candidate)},
+                     on(valid));
+    on.Fetch();
     EXPECT_EQ(valid.Values(), (std::vector<double>{1, 0, 0, 0})) << candidate;
     for (double token : tokens.Values()) EXPECT_TRUE(token >= 0 && token < 300) << candidate;
   }
@@ -176,12 +235,17 @@ TEST(Sampling, OneHotRowsAlwaysGiveTheirToken) {
   HostTensor probs(DType::kF32, {3, 32000});
   probs.Fill(0);
   for (int64_t row : {0, 1, 2}) probs.Set({row, 1}, 1);
-  HostTensor tokens(DType::kI32, {3});
-  SampleFromProbs(probs, tokens, {.top_k = 1073741824});
-  EXPECT_THAT(tokens.Values(), Each(1));
-  for (float min_p : {0.0f, 0.5f, 1.0f}) {
-    SampleFromProbs(probs, tokens, {.top_k = 7, .top_p = 1e-6f, .min_p = min_p});
-    EXPECT_THAT(tokens.Values(), Each(1)) << min_p;
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor tokens(DType::kI32, {3});
+    SampleFromProbs(on(probs), on(tokens), {.top_k = 1073741824});
+    on.Fetch();
+    EXPECT_THAT(tokens.Values(), Each(1));
+    for (float min_p : {0.0f, 0.5f, 1.0f}) {
+      SampleFromProbs(on(probs), on(tokens), {.top_k = 7, .top_p = 1e-6f, .min_p = min_p});
+      on.Fetch();
+      EXPECT_THAT(tokens.Values(), Each(1)) << min_p;
+    }
   }
 }
 
@@ -194,8 +258,11 @@ TEST(Sampling, ZeroProbabilityIsNeverDrawnAtAnySize) {
     for (int i = 0; i < 3; ++i) support.insert(static_cast<int64_t>(rng() % vocab_size));
     support.insert({0, vocab_size - 1});
     for (int64_t token : support) probs.Set({0, token}, 0.2);
-    EXPECT_EQ(Drawn(probs, {}, 40), support) << vocab_size;
-    EXPECT_EQ(Drawn(probs, {.top_k = 1000, .top_p = 0.99999f}, 40), support) << vocab_size;
+    for (Device device : TestDevices()) {
+      EXPECT_EQ(Drawn(probs, device, {}, 40), support) << vocab_size;
+      EXPECT_EQ(Drawn(probs, device, {.top_k = 1000, .top_p = 0.99999f}, 40), support)
+          << vocab_size;
+    }
   }
 }
 
@@ -216,24 +283,29 @@ TEST(Sampling, ParametersPerRowAreThoseOfTheRow) {
   min_p.FillWith({0, 0, 0, 0, 0.1});
   seed.FillWith({1, 2, -3, 4, 5});
   offset.FillWith({0, 9, 2, 3, 1000});
-  HostTensor together(DType::kI32, {kRows});
-  SampleFromLogits(Repeated(logits, kRows), together,
-                   {.temperature = temperature.view(),
-                    .top_k = top_k.view(),
-                    .top_p = top_p.view(),
-                    .min_p = min_p.view(),
-                    .seed = seed.view(),
-                    .offset = offset.view()});
-  for (int64_t row = 0; row < kRows; ++row) {
-    HostTensor alone(DType::kI32, {1});
-    SampleFromLogits(logits, alone,
-                     {.temperature = static_cast<float>(temperature.At({row})),
-                      .top_k = static_cast<int32_t>(top_k.At({row})),
-                      .top_p = static_cast<float>(top_p.At({row})),
-                      .min_p = static_cast<float>(min_p.At({row})),
-                      .seed = static_cast<int64_t>(seed.At({row})),
-                      .offset = static_cast<int64_t>(offset.At({row}))});
-    EXPECT_EQ(together.At({row}), alone.At({0})) << "row " << row;
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor together(DType::kI32, {kRows});
+    SampleFromLogits(Repeated(on(logits), kRows), on(together),
+                     {.temperature = on(temperature),
+                      .top_k = on(top_k),
+                      .top_p = on(top_p),
+                      .min_p = on(min_p),
+                      .seed = on(seed),
+                      .offset = on(offset)});
+    on.Fetch();
+    for (int64_t row = 0; row < kRows; ++row) {
+      HostTensor alone(DType::kI32, {1});
+      SampleFromLogits(on(logits), on(alone),
+                       {.temperature = static_cast<float>(temperature.At({row})),
+                        .top_k = static_cast<int32_t>(top_k.At({row})),
+                        .top_p = static_cast<float>(top_p.At({row})),
+                        .min_p = static_cast<float>(min_p.At({row})),
+                        .seed = static_cast<int64_t>(seed.At({row})),
+                        .offset = static_cast<int64_t>(offset.At({row}))});
+      on.Fetch();
+      EXPECT_EQ(together.At({row}), alone.At({0})) << "row " << row;
+    }
   }
 }
 
@@ -251,11 +323,16 @@ TEST(Sampling, IndicesChooseTheRowOfEachOutput) {
       const auto row = static_cast<int64_t>(indices.At({i}));
       for (int64_t v = 0; v < 40; ++v) gathered.Set({i, v}, probs.At({row, v}));
     }
-    HostTensor tokens(DType::kI32, {5});
-    HostTensor expected(DType::kI32, {5});
-    SampleFromProbs(probs, tokens, {.top_k = top_k.view(), .seed = int64_t{3}, .indices = indices});
-    SampleFromProbs(gathered, expected, {.top_k = top_k.view(), .seed = int64_t{3}});
-    EXPECT_EQ(tokens.Values(), expected.Values());
+    for (Device device : TestDevices()) {
+      DeviceCopies on(device);
+      HostTensor tokens(DType::kI32, {5});
+      HostTensor expected(DType::kI32, {5});
+      SampleFromProbs(on(probs), on(tokens),
+                      {.top_k = on(top_k), .seed = int64_t{3}, .indices = on(indices)});
+      SampleFromProbs(on(gathered), on(expected), {.top_k = on(top_k), .seed = int64_t{3}});
+      on.Fetch();
+      EXPECT_EQ(tokens.Values(), expected.Values());
+    }
   }
   HostTensor wrong(DType::kI32, {2});
   wrong.FillWith({0, 3});
@@ -269,41 +346,55 @@ TEST(Sampling, RowsDoNotDependOnTheBatch) {
   HostTensor logits(DType::kF32, {1, kVocab});
   std::mt19937_64 rng(12);
   logits.FillNormal(rng, 2.0);
-  HostTensor many(DType::kI32, {40});
-  HostTensor few(DType::kI32, {3});
   const SamplingOptions options{.top_k = 5000, .top_p = 0.8f, .seed = int64_t{77}};
-  SampleFromLogits(Repeated(logits, 40), many, options);
-  SampleFromLogits(Repeated(logits, 3), few, options);
-  for (int64_t row : {0, 1, 2}) EXPECT_EQ(many.At({row}), few.At({row}));
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor many(DType::kI32, {40});
+    HostTensor few(DType::kI32, {3});
+    SampleFromLogits(Repeated(on(logits), 40), on(many), options);
+    SampleFromLogits(Repeated(on(logits), 3), on(few), options);
+    on.Fetch();
+    for (int64_t row : {0, 1, 2}) EXPECT_EQ(many.At({row}), few.At({row}));
+  }
 }
 
 TEST(Sampling, AdvancingTheOffsetGivesFreshDraws) {
   HostTensor probs(DType::kF32, {1, 1024});
   probs.Fill(1.0 / 1024);
-  std::set<double> advanced;
-  std::set<double> repeated;
-  HostTensor token(DType::kI32, {1});
-  for (int64_t step = 0; step < 1000; ++step) {
-    SampleFromProbs(probs, token, {.offset = step});
-    advanced.insert(token.At({0}));
-    SampleFromProbs(probs, token, {.offset = int64_t{3}});
-    repeated.insert(token.At({0}));
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    std::set<double> advanced;
+    std::set<double> repeated;
+    HostTensor token(DType::kI32, {1});
+    for (int64_t step = 0; step < 1000; ++step) {
+      SampleFromProbs(on(probs), on(token), {.offset = step});
+      on.Fetch();
+      advanced.insert(token.At({0}));
+      SampleFromProbs(on(probs), on(token), {.offset = int64_t{3}});
+      on.Fetch();
+      repeated.insert(token.At({0}));
+    }
+    EXPECT_GE(advanced.size(), 560u);
+    EXPECT_LE(advanced.size(), 710u);
+    EXPECT_EQ(repeated.size(), 1u);
   }
-  EXPECT_GE(advanced.size(), 560u);
-  EXPECT_LE(advanced.size(), 710u);
-  EXPECT_EQ(repeated.size(), 1u);
 }
 
 TEST(Sampling, EmptyBatchesAndManyRows) {
-  HostTensor none(DType::kF32, {0, 32});
-  HostTensor no_tokens(DType::kI32, {0});
-  SampleFromProbs(none, no_tokens);
-  HostTensor probs(DType::kF32, {1, 32});
-  probs.Fill(0.5);
-  for (int64_t num_rows : {70000, 200000}) {
-    HostTensor tokens(DType::kI32, {num_rows});
-    SampleFromProbs(Repeated(probs, num_rows), tokens);
-    for (double token : tokens.Values()) ASSERT_TRUE(token >= 0 && token < 32);
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor none(DType::kF32, {0, 32});
+    HostTensor no_tokens(DType::kI32, {0});
+    SampleFromProbs(on(none), on(no_tokens));
+    HostTensor probs(DType::kF32, {1, 32});
+    probs.Fill(0.5);
+    for (int64_t num_rows : {70000, 200000}) {
+      HostTensor tokens(DType::kI32, {num_rows});
+      tokens.Fill(-1);
+      SampleFromProbs(Repeated(on(probs), num_rows), on(tokens));
+      on.Fetch();
+      for (double token : tokens.Values()) ASSERT_TRUE(token >= 0 && token < 32);
+    }
   }
 }
 

@@ -9,9 +9,9 @@
 #include "core/fields.h"
 #include "flashinfer/sampling.h"
 #include "ops/sampling.h"
-#include "support/candidates.h"
 #include "support/checks/softmax.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 #include "support/token_filters.h"
 
@@ -40,9 +40,11 @@ TEST(Softmax, RowsThatAreNoDistributionAreNanAndOthersAreNot) {
   logits.Set({1, 39}, kNan);
   logits.Set({2, 0}, kInfinity);
   for (int64_t i = 0; i < 40; ++i) logits.Set({3, i}, -kInfinity);
-  for (const std::string& candidate : AcceptingCandidates<SoftmaxOp>({DType::kF32, 40})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<SoftmaxOp>({DType::kF32, 40})) {
+    DeviceCopies on(device);
     HostTensor probs(DType::kF32, {4, 40});
-    Softmax(logits, probs, 0.0f, Backend(candidate));
+    Softmax(on(logits), on(probs), 0.0f, Backend(candidate));
+    on.Fetch();
     for (int64_t i = 0; i < 40; ++i) {
       EXPECT_NEAR(probs.At({0, i}), i == 3 ? 0 : 1.0 / 39, 1e-8) << candidate;
       for (int64_t row : {1, 2, 3}) EXPECT_TRUE(std::isnan(probs.At({row, i}))) << candidate;
@@ -66,10 +68,14 @@ TEST(Softmax, RepeatedCallsAreBitEqual) {
 TEST(Softmax, TinyTemperaturesAreTheLargestLogit) {
   HostTensor logits(DType::kF32, {1, 3});
   logits.FillWith({5, -1, 4.999});
-  for (float temperature : {1e-5f, 1e-30f, 1e-45f}) {
-    HostTensor probs(DType::kF32, {1, 3});
-    Softmax(logits, probs, temperature);
-    EXPECT_EQ(probs.Values(), (std::vector<double>{1, 0, 0})) << temperature;
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    for (float temperature : {1e-5f, 1e-30f, 1e-45f}) {
+      HostTensor probs(DType::kF32, {1, 3});
+      Softmax(on(logits), on(probs), temperature);
+      on.Fetch();
+      EXPECT_EQ(probs.Values(), (std::vector<double>{1, 0, 0})) << temperature;
+    }
   }
 }
 
@@ -81,10 +87,12 @@ TEST(ArgMax, IgnoresNanAndSaysSo) {
   for (int64_t i = 0; i < 20; ++i) logits.Set({1, i}, kNan);
   for (int64_t i = 0; i < 20; ++i) logits.Set({2, i}, -kInfinity);
   logits.Set({3, 19}, kInfinity);
-  for (const std::string& candidate : AcceptingCandidates<ArgMaxOp>({DType::kF32, 20})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<ArgMaxOp>({DType::kF32, 20})) {
+    DeviceCopies on(device);
     HostTensor tokens(DType::kI32, {4});
     HostTensor valid(DType::kBool, {4});
-    ArgMax(logits, tokens, valid, Backend(candidate));
+    ArgMax(on(logits), on(tokens), on(valid), Backend(candidate));
+    on.Fetch();
     EXPECT_EQ(tokens.Values(), (std::vector<double>{7, 0, 0, 19})) << candidate;
     EXPECT_EQ(valid.Values(), (std::vector<double>{0, 0, 0, 1})) << candidate;
   }

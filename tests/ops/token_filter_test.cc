@@ -8,10 +8,10 @@
 #include <cmath>
 #include <limits>
 
-#include "support/candidates.h"
 #include "support/cases/token_filter.h"
 #include "support/checks/token_filter.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 #include "support/token_filters.h"
 
@@ -32,23 +32,30 @@ TEST_P(TokenFilterTest, EveryCandidateMatchesTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Shared, TokenFilterTest, ::testing::ValuesIn(TokenFilterCases()));
 
 TEST(TokenFilter, ParametersPerRowAndInPlace) {
-  HostTensor probs(DType::kF32, {3, 4});
-  HostTensor top_k(DType::kI32, {3});
-  HostTensor top_p(DType::kF32, {3});
-  probs.FillWith({1, 2, 4, 1, 1, 2, 4, 1, 1, 2, 4, 1});
-  top_k.FillWith({1, 2, 3});
-  TopKRenormProbs(probs, probs, top_k.view());
-  EXPECT_TRUE(
-      AllNear(probs, {0, 0, 1, 0, 0, 2 / 6., 4 / 6., 0, 1 / 7., 2 / 7., 4 / 7., 0}, {0, 1e-6}));
-  probs.FillWith({1, 2, 4, 1, 1, 2, 4, 1, 1, 2, 4, 1});
-  top_p.FillWith({0.5, 0.75, 0.876});
-  TopPRenormProbs(probs, probs, top_p.view());
-  EXPECT_TRUE(AllNear(probs, {0, 0, 1, 0, 0, 2 / 6., 4 / 6., 0, 1 / 8., 2 / 8., 4 / 8., 1 / 8.},
-                      {0, 1e-6}));
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor by_count(DType::kF32, {3, 4});
+    HostTensor by_mass(DType::kF32, {3, 4});
+    HostTensor top_k(DType::kI32, {3});
+    HostTensor top_p(DType::kF32, {3});
+    for (HostTensor* probs : {&by_count, &by_mass}) {
+      probs->FillWith({1, 2, 4, 1, 1, 2, 4, 1, 1, 2, 4, 1});
+    }
+    top_k.FillWith({1, 2, 3});
+    top_p.FillWith({0.5, 0.75, 0.876});
+    TopKRenormProbs(on(by_count), on(by_count), on(top_k));
+    TopPRenormProbs(on(by_mass), on(by_mass), on(top_p));
+    on.Fetch();
+    EXPECT_TRUE(AllNear(by_count, {0, 0, 1, 0, 0, 2 / 6., 4 / 6., 0, 1 / 7., 2 / 7., 4 / 7., 0},
+                        {0, 1e-6}));
+    EXPECT_TRUE(AllNear(by_mass, {0, 0, 1, 0, 0, 2 / 6., 4 / 6., 0, 1 / 8., 2 / 8., 4 / 8., 1 / 8.},
+                        {0, 1e-6}));
+  }
 }
 
 TEST(TokenFilter, RowsThatAreNoDistributionBecomeNanAlone) {
-  for (const std::string& candidate : AcceptingCandidates<TokenFilterOp>({DType::kBF16, 300})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<TokenFilterOp>({DType::kBF16, 300})) {
+    DeviceCopies on(device);
     HostTensor probs(DType::kBF16, {6, 300});
     HostTensor out(DType::kBF16, {6, 300});
     std::mt19937_64 rng(3);
@@ -57,7 +64,8 @@ TEST(TokenFilter, RowsThatAreNoDistributionBecomeNanAlone) {
     for (int64_t i = 0; i < 300; ++i) probs.Set({2, i}, 0);
     probs.Set({3, 5}, kInfinity);
     probs.Set({4, 6}, -0.5);
-    TopPRenormProbs(probs, out, 0.9f, Backend(candidate));
+    TopPRenormProbs(on(probs), on(out), 0.9f, Backend(candidate));
+    on.Fetch();
     for (int64_t row = 0; row < 6; ++row) {
       const bool is_bad = row > 0 && row < 5;
       for (int64_t i = 0; i < 300; ++i) EXPECT_EQ(std::isnan(out.At({row, i})), is_bad) << row;
@@ -66,14 +74,16 @@ TEST(TokenFilter, RowsThatAreNoDistributionBecomeNanAlone) {
 }
 
 TEST(TokenFilter, MaskedLogitsKeepInfinitiesAndNanRows) {
-  for (const std::string& candidate : AcceptingCandidates<TokenFilterOp>({DType::kF32, 5})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<TokenFilterOp>({DType::kF32, 5})) {
+    DeviceCopies on(device);
     HostTensor logits(DType::kF32, {4, 5});
     logits.FillWith({kInfinity,  -1,         kInfinity,  3,          2,   //
                      -kInfinity, -kInfinity, -kInfinity, -kInfinity, -1,  //
                      1,          kNan,       2,          3,          4,   //
                      -2,         -1,         -3,         -1,         -1});
     HostTensor out(DType::kF32, {4, 5});
-    TopKMaskLogits(logits, out, 2, Backend(candidate));
+    TopKMaskLogits(on(logits), on(out), 2, Backend(candidate));
+    on.Fetch();
     const std::vector<double> values = out.Values();
     const std::vector<double> first(values.begin(), values.begin() + 10);
     EXPECT_EQ(first, (std::vector<double>{kInfinity, -kInfinity, kInfinity, -kInfinity, -kInfinity,

@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
-#include "support/candidates.h"
 #include "support/cases/topk.h"
 #include "support/checks/topk.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::test {
@@ -36,29 +37,34 @@ TEST(TopK, ThousandTiesOfALongRow) {
   for (int64_t row = 0; row < 4; ++row) {
     for (int64_t i = 0; i < 65536; ++i) input.Set({row, i}, static_cast<double>(i % 64) / 64);
   }
-  for (const std::string& candidate : AcceptingCandidates<TopKOp>({DType::kBF16, 65536})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<TopKOp>({DType::kBF16, 65536})) {
+    DeviceCopies on(device);
     HostTensor values(DType::kBF16, {4, 1024});
     HostTensor indices(DType::kI32, {4, 1024});
-    TopK(input, values, indices, {.backend = Backend(candidate)});
+    TopK(on(input), on(values), on(indices), {.backend = Backend(candidate)});
+    on.Fetch();
     EXPECT_THAT(values.Values(), Each(0.984375)) << candidate;
     for (int64_t i = 0; i < 1024; ++i) ASSERT_EQ(indices.At({3, i}), 64 * i + 63) << candidate;
   }
 }
 
 TEST(TopK, InfinitiesAndNanAreOrdered) {
-  for (const std::string& candidate : AcceptingCandidates<TopKOp>({DType::kF16, 7})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<TopKOp>({DType::kF16, 7})) {
+    DeviceCopies on(device);
     SCOPED_TRACE(candidate);
     HostTensor input(DType::kF16, {2, 7});
     input.FillWith({-kInfinity, 1, kInfinity, -0.0, 0.0, kInfinity, -kInfinity,  //
                     1, kNan, kInfinity, 2, kNan, -1, 3});
     HostTensor indices(DType::kI32, {2, 6});
     HostTensor values(DType::kF16, {2, 6});
-    TopK(input, values, indices, {.sorted = true, .backend = Backend(candidate)});
+    TopK(on(input), on(values), on(indices), {.sorted = true, .backend = Backend(candidate)});
+    on.Fetch();
     EXPECT_THAT(indices.Values(), ElementsAre(2, 5, 1, 3, 4, 0, 1, 4, 2, 6, 3, 0));
     EXPECT_TRUE(std::isnan(values.At({1, 0})));
     HostTensor two(DType::kI32, {2, 3});
-    TopK(input, TensorView(), two,
+    TopK(on(input), TensorView(), on(two),
          {.tie_break = TieBreak::kHighestIndex, .backend = Backend(candidate)});
+    on.Fetch();
     EXPECT_THAT(two.Values(), ElementsAre(1, 2, 5, 1, 2, 4));
   }
 }
@@ -78,19 +84,23 @@ TEST(TopK, RangesOfRowsAndPlaces) {
   requests.FillWith({1, 0, 0});
   HostTensor offsets(DType::kI32, {3});
   offsets.FillWith({100, 200, 300});
-  for (const std::string& candidate : AcceptingCandidates<TopKOp>({DType::kF32, 6})) {
+  for (const auto& [candidate, device] : CandidatesOnDevices<TopKOp>({DType::kF32, 6})) {
+    DeviceCopies on(device);
     SCOPED_TRACE(candidate);
     const TopKOptions options{
-        .row_starts = starts, .lengths = lengths, .backend = Backend(candidate)};
+        .row_starts = on(starts), .lengths = on(lengths), .backend = Backend(candidate)};
     HostTensor out(DType::kI32, {3, 3});
     HostTensor values(DType::kF32, {3, 3});
-    TopK(input, values, out, options);
+    TopK(on(input), on(values), on(out), options);
+    on.Fetch();
     EXPECT_THAT(out.Values(), ElementsAre(1, 2, 3, -1, -1, -1, 0, 1, -1));
     EXPECT_THAT(values.Values(),
                 ElementsAre(4, 2, 8, -kInfinity, -kInfinity, -kInfinity, 0, 0, -kInfinity));
-    TopKPageTableTransform(input, {page_table, requests, 2}, out, options);
+    TopKPageTableTransform(on(input), {on(page_table), on(requests), 2}, on(out), options);
+    on.Fetch();
     EXPECT_THAT(out.Values(), ElementsAre(17, 2, 3, -1, -1, -1, 10, 11, -1));
-    TopKRaggedTransform(input, offsets, out, options);
+    TopKRaggedTransform(on(input), on(offsets), on(out), options);
+    on.Fetch();
     EXPECT_THAT(out.Values(), ElementsAre(101, 102, 103, -1, -1, -1, 300, 301, -1));
   }
   HostTensor out(DType::kI32, {3, 3});
@@ -108,28 +118,63 @@ TEST(TopK, RepeatedCallsAreBitEqual) {
   HostTensor input(DType::kF32, {2, 128256});
   std::mt19937_64 rng(2);
   input.FillUniform(rng, 0, 1);
-  HostTensor first(DType::kI32, {2, 50});
-  TopK(input, TensorView(), first, {.sorted = true});
-  for (int i = 0; i < 100; ++i) {
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor first(DType::kI32, {2, 50});
+    TopK(on(input), TensorView(), on(first), {.sorted = true});
+    on.Fetch();
     HostTensor again(DType::kI32, {2, 50});
-    TopK(input, TensorView(), again, {.sorted = true});
-    ASSERT_EQ(again.bytes(), first.bytes());
+    for (int i = 0; i < 100; ++i) {
+      again.Fill(-2);
+      TopK(on(input), TensorView(), on(again), {.sorted = true});
+      on.Fetch();
+      ASSERT_EQ(again.bytes(), first.bytes());
+    }
+  }
+}
+
+TEST(TopK, LongListsAreSortedWhereTheyAreWritten) {
+  constexpr int64_t kCount = 5000;
+  HostTensor input(DType::kF32, {2, 20000});
+  std::mt19937_64 rng(6);
+  input.FillNormal(rng);
+  input.Set({1, 7}, kNan);
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor values(DType::kF32, {2, kCount});
+    HostTensor indices(DType::kI32, {2, kCount});
+    TopK(on(input), on(values), on(indices), {.sorted = true});
+    on.Fetch();
+    EXPECT_TRUE(std::isnan(values.At({1, 0})));
+    for (int64_t row : {0, 1}) {
+      std::set<double> seen{indices.At({row, 0})};
+      for (int64_t i = 1 + row; i < kCount; ++i) {
+        const double index = indices.At({row, i});
+        ASSERT_GE(values.At({row, i - 1}), values.At({row, i})) << i;
+        ASSERT_EQ(values.At({row, i}), input.At({row, static_cast<int64_t>(index)}));
+        ASSERT_TRUE(seen.insert(index).second);
+      }
+    }
   }
 }
 
 TEST(TopK, EmptyAndManyRows) {
-  HostTensor none(DType::kF32, {0, 9});
-  HostTensor no_indices(DType::kI32, {0, 3});
-  TopK(none, TensorView(), no_indices);
   HostTensor input(DType::kF32, {70000, 3});
   std::mt19937_64 rng(5);
   input.FillUniform(rng, 0, 1);
-  HostTensor indices(DType::kI32, {70000, 1});
-  TopK(input, TensorView(), indices);
-  for (int64_t row = 0; row < 70000; ++row) {
-    double max = 0;
-    for (int64_t i = 0; i < 3; ++i) max = std::max(max, input.At({row, i}));
-    ASSERT_EQ(input.At({row, static_cast<int64_t>(indices.At({row, 0}))}), max);
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    HostTensor none(DType::kF32, {0, 9});
+    HostTensor no_indices(DType::kI32, {0, 3});
+    TopK(on(none), TensorView(), on(no_indices));
+    HostTensor indices(DType::kI32, {70000, 1});
+    TopK(on(input), TensorView(), on(indices));
+    on.Fetch();
+    for (int64_t row = 0; row < 70000; ++row) {
+      double max = 0;
+      for (int64_t i = 0; i < 3; ++i) max = std::max(max, input.At({row, i}));
+      ASSERT_EQ(input.At({row, static_cast<int64_t>(indices.At({row, 0}))}), max);
+    }
   }
 }
 

@@ -93,13 +93,16 @@ void CheckChainSpeculative(const ChainSpeculativeCase& c, CaseRun& run) {
   expected.reserve(static_cast<size_t>(c.num_rows));
   for (int64_t row = 0; row < c.num_rows; ++row) expected.push_back(Oracle(in, c, row, 11));
   run.ForEachCandidate<ChainSpeculativeOp>({DType::kF32, c.vocab_size}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor tokens(DType::kI32, {c.num_rows, c.num_drafts + 1}, {c.num_drafts + 3, 1});
     HostTensor num_accepted(DType::kI32, {c.num_rows});
     HostTensor num_emitted(DType::kI32, {c.num_rows});
     num_accepted.Fill(100);
     num_emitted.Fill(1000);
-    ChainSpeculativeSampling(in.draft, in.tokens, in.target, {tokens, num_accepted, num_emitted},
+    ChainSpeculativeSampling(on(in.draft), on(in.tokens), on(in.target),
+                             {on(tokens), on(num_accepted), on(num_emitted)},
                              {.seed = kSeed, .offset = int64_t{11}, .backend = trial.backend()});
+    on.Fetch();
     trial.ExpectTrue("padding of tokens is untouched", PaddingIsUntouched(tokens));
     for (int64_t row = 0; row < c.num_rows; ++row) {
       const Expected& e = expected[static_cast<size_t>(row)];

@@ -51,6 +51,7 @@ void CheckSampling(const SamplingCase& c, CaseRun& run) {
     close.push_back(is_close);
   }
   run.ForEachCandidate<SamplingOp>({c.dtype, c.vocab_size}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor tokens(DType::kI32, {c.num_rows});
     HostTensor valid(DType::kBool, {c.num_rows});
     const SamplingOptions options{
@@ -63,10 +64,11 @@ void CheckSampling(const SamplingCase& c, CaseRun& run) {
         .offset = int64_t{17},
         .backend = trial.backend()};
     if (c.from_logits) {
-      SampleFromLogits(rows, tokens, options, valid);
+      SampleFromLogits(on(rows), on(tokens), options, on(valid));
     } else {
-      SampleFromProbs(rows, tokens, options, valid);
+      SampleFromProbs(on(rows), on(tokens), options, on(valid));
     }
+    on.Fetch();
     for (int64_t row = 0; row < c.num_rows; ++row) {
       trial.ExpectEqual("valid", {row}, valid.At({row}), 1);
       if (!close[static_cast<size_t>(row)]) {

@@ -31,8 +31,10 @@ void CheckSoftmax(const VocabularyCase& c, CaseRun& run) {
     expected.insert(expected.end(), probs.begin(), probs.end());
   }
   run.ForEachCandidate<SoftmaxOp>({c.dtype, c.vocab_size}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor probs(DType::kF32, {c.num_rows, c.vocab_size}, {c.vocab_size + 5, 1}, 2);
-    Softmax(logits, probs, temperature.view(), trial.backend());
+    Softmax(on(logits), on(probs), on(temperature), trial.backend());
+    on.Fetch();
     // An exponent of size 100 carries 100 · 2^-24 of rounding into the relative error.
     trial.Expect("probs", Mismatch(probs, expected, {1e-7, 2e-5}));
   });
@@ -49,9 +51,11 @@ void CheckArgMax(const VocabularyCase& c, CaseRun& run) {
   }
   const std::vector<double> all = logits.Values();
   run.ForEachCandidate<ArgMaxOp>({c.dtype, c.vocab_size}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor tokens(DType::kI32, {c.num_rows});
     HostTensor valid(DType::kBool, {c.num_rows});
-    ArgMax(logits, tokens, valid, trial.backend());
+    ArgMax(on(logits), on(tokens), on(valid), trial.backend());
+    on.Fetch();
     for (int64_t row = 0; row < c.num_rows; ++row) {
       const auto values = Row(all, row, c.vocab_size);
       const auto expected = std::max_element(values.begin(), values.end()) - values.begin();

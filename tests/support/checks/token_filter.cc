@@ -72,8 +72,10 @@ void CheckTokenFilter(const TokenFilterCase& c, CaseRun& run) {
   const double relative = c.dtype == DType::kF32 ? 1e-6 : c.dtype == DType::kF16 ? 1e-3 : 8e-3;
   const double smallest = c.dtype == DType::kF16 ? 1e-7 : 0;  // subnormals
   run.ForEachCandidate<TokenFilterOp>({c.dtype, c.vocab_size}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor out(c.dtype, {c.num_rows, c.vocab_size}, {c.vocab_size + 1, 1}, 3);
-    RunFilter(c, rows, out, trial.backend());
+    RunFilter(c, on(rows), on(out), trial.backend());
+    on.Fetch();
     for (int64_t row = 0; row < c.num_rows; ++row) {
       if (!expected.is_close[static_cast<size_t>(row)]) continue;
       for (int64_t i = 0; i < c.vocab_size; ++i) {

@@ -49,12 +49,14 @@ void CheckTopK(const TopKCase& c, CaseRun& run) {
     expected.insert(expected.end(), indices.begin(), indices.end());
   }
   run.ForEachCandidate<TopKOp>({c.dtype, c.num_cols}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor values(c.dtype, {c.num_rows, c.k}, {c.k + 2, 1});
     HostTensor indices(c.sorted ? DType::kI64 : DType::kI32, {c.num_rows, c.k}, {c.k + 1, 1});
-    TopK(input, values, indices,
+    TopK(on(input), on(values), on(indices),
          {.sorted = c.sorted,
           .tie_break = c.highest_index ? TieBreak::kHighestIndex : TieBreak::kLowestIndex,
           .backend = trial.backend()});
+    on.Fetch();
     trial.Expect("indices", Mismatch(indices, expected, {0, 0}));
     if (!trial.failures().empty()) return;
     trial.ExpectTrue("padding of values is untouched", PaddingIsUntouched(values));
