@@ -10,6 +10,7 @@
 
 #include "cuda/device.h"
 #include "flashinfer/flashinfer.h"
+#include "gpu_sampling.h"
 #include "gpu_tensor.h"
 #include "gpu_timer.h"
 #include "support/gguf_blocks.h"
@@ -269,6 +270,9 @@ void MeasureAll(Report& report) {
     MeasureDecode(report, d);
   }
   MeasureLinears(report);
+  for (int64_t num_rows : {1, 64, 256}) {
+    MeasureSampling([&](auto&&... arguments) { report.Measure(arguments...); }, kDevice, num_rows);
+  }
 }
 
 }  // namespace

@@ -40,6 +40,17 @@ class GpuTensor {
     cuda::Synchronize({device});
   }
 
+  /// f32; the values are repeated.
+  GpuTensor(const std::vector<float>& values, std::initializer_list<int64_t> shape, Device device)
+      : GpuTensor(DType::kF32, Dims(shape), device) {
+    const auto step = static_cast<int64_t>(4 * values.size());
+    for (int64_t at = 0; at < bytes_ && values.size() > 1; at += step) {
+      cuda::CopyToDevice(static_cast<char*>(view_.data()) + at, values.data(),
+                         static_cast<size_t>(std::min(bytes_ - at, step)), {device});
+    }
+    cuda::Synchronize({device});
+  }
+
   ~GpuTensor() {
     cuda::Deallocate(nullptr, view_.data(), static_cast<size_t>(bytes_), view_.device());
   }

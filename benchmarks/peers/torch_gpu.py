@@ -62,6 +62,26 @@ def decode(num_requests, kv_len, num_qo_heads, num_kv_heads, head_dim):
     return lambda: F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
+def sampling(num_rows, vocab_size=128256):
+    logits = 3 * torch.randn(num_rows, vocab_size, device="cuda")
+    probs = torch.softmax(logits, -1)
+    case = f"B{num_rows} V{vocab_size}"
+    yield "softmax", case, lambda: torch.softmax(logits / 0.7, -1)
+    yield "argmax", case, lambda: torch.argmax(logits, -1)
+    yield "sampling_from_probs", case, lambda: torch.multinomial(probs, 1)
+    yield "top_k", case + " k 50 sorted", lambda: torch.topk(logits, 50)
+
+    def top_p():
+        """Sorts, cuts where 0.9 is reached, and draws by the exponential race."""
+        sorted_probs, tokens = probs.sort(-1, descending=True)
+        before = sorted_probs.cumsum(-1) - sorted_probs
+        sorted_probs.masked_fill_(before >= 0.9, 0)
+        noise = torch.empty_like(sorted_probs).exponential_()
+        return tokens.gather(-1, (sorted_probs / noise).argmax(-1, keepdim=True))
+
+    yield "sampling_from_probs", case + " top_p 0.9", top_p
+
+
 def main():
     file = open(sys.argv[1], "a") if len(sys.argv) > 1 else None
     name = torch.cuda.get_device_name()
@@ -80,6 +100,9 @@ def main():
 
     for shape in [(1, 4096), (128, 8192), (8192, 8192)]:
         for op, case, run in rows(*shape):
+            report(op, case, run)
+    for num_rows in [1, 64, 256]:
+        for op, case, run in sampling(num_rows):
             report(op, case, run)
     for b, s, hq, hkv, d in [(1, 8192, 64, 8, 128), (16, 8192, 64, 8, 128), (64, 4096, 32, 32, 128)]:
         report("batch_decode", f"B{b} S{s} {hq}/{hkv}/{d} without pages", decode(b, s, hq, hkv, d))

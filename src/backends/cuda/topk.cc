@@ -26,7 +26,7 @@ kernels::TopKSpec SpecOf(const TopKParams& p) {
   return spec;
 }
 
-kernels::TopKIndexMapParams ParamsOf(const TopKIndexMap& map) {
+kernels::TopKIndexMapParams IndexMapOf(const TopKIndexMap& map) {
   return {.offset = ParamsOf(map.offset),
           .page_table = map.page_table,
           .page_table_row_stride = map.page_table_row_stride,
@@ -49,7 +49,7 @@ void RunTopK(const TopKParams& p) {
                              .values_stride = p.values_stride,
                              .indices = p.indices,
                              .indices_stride = p.indices_stride,
-                             .map = ParamsOf(p.map),
+                             .map = IndexMapOf(p.map),
                              .k = static_cast<int32_t>(p.k),
                              .indices_are_64_bit = p.indices_are_64_bit,
                              .takes_highest = p.tie_break == TieBreak::kHighestIndex};

@@ -45,12 +45,11 @@ void SetTile(const VocabularyRows& rows, Device device, Spec& spec,
   spec.block_threads = tile.block_threads;
   spec.cluster_size = tile.cluster_size;
   spec.resident_chunks = tile.resident_chunks;
-  spec.reads_again = tile.reads_again;
+  spec.reads_again = tile.reads_again();
   params = {.data = rows.data,
             .stride = rows.stride,
             .size = static_cast<int32_t>(rows.vocab_size),
-            .chunks_per_warp =
-                kernels::ChunksPerWarp(rows.vocab_size, tile.block_threads, tile.cluster_size)};
+            .chunks_per_warp = tile.chunks_per_warp};
 }
 
 /// Whether some row may have the filter.

@@ -23,9 +23,9 @@ struct ArgMaxSpec {
 
   DType dtype = DType::kF32;
   int32_t vector_size = 4;  ///< elements of an access, up to 16 bytes
-  int32_t block_threads = 512;
+  int32_t block_threads = 256;
   int32_t cluster_size = 8;     ///< blocks of a row
-  int32_t resident_chunks = 2;  ///< of a warp, in registers
+  int32_t resident_chunks = 4;  ///< of a warp, in registers
   bool reads_again = false;     ///< the row has more chunks
 
   friend constexpr bool operator==(const ArgMaxSpec&, const ArgMaxSpec&) = default;
@@ -43,7 +43,7 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
 
 constexpr int32_t NumThreads(const ArgMaxSpec& spec) { return spec.block_threads; }
 constexpr int32_t MinBlocksPerSm(const ArgMaxSpec& spec) {
-  return VocabularyMinBlocks(spec.block_threads);
+  return VocabularyMinBlocks(spec.block_threads, spec.resident_chunks);
 }
 constexpr int32_t SmemBytes(const ArgMaxSpec& spec) {
   return ExchangeBytes(spec.block_threads, spec.cluster_size);

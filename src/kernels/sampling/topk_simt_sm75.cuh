@@ -131,7 +131,10 @@ class KeptLister {
 #pragma unroll 1
     for (int i = 0; i < row.count(); ++i) {
       LaneMasks m = masks[0];
-      if (T::kResident > 1 && i == 1) m = masks[T::kResident - 1];
+#pragma unroll
+      for (int r = 1; r < T::kResident; ++r) {
+        if (i == r) m = masks[r];
+      }
       if (T::kReadsAgain && i >= T::kResident) {
         Lane x;
         row.Read(i, x);
@@ -153,15 +156,20 @@ class KeptLister {
     const uint32_t counts = static_cast<uint32_t>(__popc(m.above & group)) +
                             (static_cast<uint32_t>(__popc(m.ties & group)) << 16);
     const uint32_t to_here = WarpScan(counts);
-    uint64_t above = above_ + ((to_here - counts) & 0xffffu);
-    uint64_t rank = ties_ + ((to_here - counts) >> 16);
+    const uint64_t above = above_ + ((to_here - counts) & 0xffffu);
+    const uint64_t rank = ties_ + ((to_here - counts) >> 16);
+    const uint64_t kept_before = KeptTies(cut_, 0, rank);
+    const TieRange range(cut_, rank);
+    uint32_t tie = 0;
+    uint32_t kept = 0;
     for (uint32_t left = (m.above | m.ties) & group; left != 0; left &= left - 1) {
       const int i = __ffs(static_cast<int>(left)) - 1;
       const bool is_tie = (m.ties >> i & 1) != 0;
-      if (!is_tie || KeptTies(cut_, rank, rank + 1) != 0) {
-        visit(static_cast<int32_t>(above + KeptTies(cut_, 0, rank)), ColumnOf<T>(chunk, i));
+      if (!is_tie || range.Has(tie)) {
+        visit(static_cast<int32_t>(above + kept_before + kept), ColumnOf<T>(chunk, i));
+        ++kept;
       }
-      is_tie ? ++rank : ++above;
+      tie += is_tie ? 1u : 0u;
     }
     const uint32_t all = __shfl_sync(tile::kFullWarp, to_here, 31);
     above_ += all & 0xffffu;

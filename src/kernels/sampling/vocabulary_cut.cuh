@@ -151,9 +151,8 @@ struct CutSearchStorage {
   float mine[kMaxCandidates];    ///< of this block, in any order
   float values[kMaxCandidates];  ///< of the row
   uint64_t measures[kMaxCandidates];
+  uint64_t sums[2][kMaxCandidatePivots + 1];  ///< in turns
   uint32_t count[2];  ///< of `mine`, in a kernel's first search and in its second
-  int32_t end_key;
-  uint64_t end_above;
 };
 static_assert(sizeof(CutSearchStorage) == CutSearchBytes());
 
@@ -219,7 +218,7 @@ class CutSearch {
     return bound <= static_cast<float>(kMaxCandidates) ? static_cast<uint64_t>(bound) : kAllTies;
   }
 
-  /// Lists what is in the bracket, and lets each block's first warp find the end there. Elements of
+  /// Lists what is in the bracket, and finds the end there, in each block. Elements of
   /// -infinity, and what pads a row, are not listed: where the end is none of the others, it is at
   /// the bracket's lowest key, which is theirs.
   template <class MeasureType>
@@ -246,40 +245,58 @@ class CutSearch {
     exchange_.Barrier();
     const uint32_t num_values = Gather(count, measure);
     __syncthreads();
-    if (threadIdx.x < 32) NarrowAmong(b, target, num_values);
-    __syncthreads();
     search_ ^= 1;
-    return {Order::ElementOf(s_.end_key), s_.end_above};
+    return NarrowAmong(b, target, num_values);
   }
 
   /// The lists of all blocks, one after another.
   template <class MeasureType>
   __device__ __forceinline__ uint32_t Gather(const uint32_t* count, const MeasureType& measure) {
-    uint32_t total = 0;
-    for (uint32_t block = 0; block < T::kCluster; ++block) {
-      const uint32_t n = T::Exchange::ReadFrom(block, count);
-      for (uint32_t i = threadIdx.x; i < n && total + i < kMaxCandidates; i += T::kWarps * 32) {
-        const float value = __uint_as_float(T::Exchange::ReadFrom(block, &s_.mine[i]));
-        s_.values[total + i] = value;
-        s_.measures[total + i] = measure.Of(value);
-      }
-      total += n;
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t mine = lane < T::kCluster ? T::Exchange::ReadFrom(lane, count) : 0;
+    uint32_t to_here = mine;
+#pragma unroll
+    for (int step = 1; step < T::kCluster; step *= 2) {
+      const uint32_t other = __shfl_up_sync(tile::kFullWarp, to_here, step);
+      if (lane >= step) to_here += other;
     }
-    return total < kMaxCandidates ? total : kMaxCandidates;
+    uint32_t total = __shfl_sync(tile::kFullWarp, to_here, T::kCluster - 1);
+    total = total < kMaxCandidates ? total : kMaxCandidates;
+    for (uint32_t first = 0; first < total; first += T::kWarps * 32) {
+      const uint32_t i = first + threadIdx.x;
+      uint32_t block = 0;
+      uint32_t begin = 0;
+#pragma unroll
+      for (int k = 0; k + 1 < T::kCluster; ++k) {
+        const uint32_t end = __shfl_sync(tile::kFullWarp, to_here, k);
+        if (i >= end) block = k + 1, begin = end;
+      }
+      if (i >= total) continue;
+      const float value = __uint_as_float(T::Exchange::ReadFrom(block, &s_.mine[i - begin]));
+      s_.values[i] = value;
+      s_.measures[i] = measure.Of(value);
+    }
+    return total;
   }
 
-  /// By one warp.
-  __device__ __forceinline__ void NarrowAmong(Bracket b, uint64_t target, uint32_t num_values) {
+  /// What is above a pivot, of the list, for three pivots of each warp at a time.
+  __device__ __forceinline__ End NarrowAmong(Bracket b, uint64_t target, uint32_t num_values) {
+    constexpr uint32_t kAll = kPivots * T::kWarps;
     const uint64_t above = b.above_hi;
-    PivotPlan plan{.stalls = 2};
+    const uint32_t lane = threadIdx.x % 32;
+    int set = 0;
     while (b.size() > 1) {
-      int32_t keys[kPivots];
-      plan.Choose(b, target, keys);
+      // Pivot i is the i-th of kAll that divide the bracket evenly; some may be equal.
+      const auto pivot = [&](uint32_t i) {
+        return static_cast<int32_t>(static_cast<uint32_t>(b.lo) +
+                                    static_cast<uint32_t>(uint64_t{b.size()} * i / (kAll + 1)));
+      };
+      const uint32_t first = threadIdx.x / 32 * kPivots + 1;
       float pivots[kPivots];
       uint64_t sums[kPivots] = {};
 #pragma unroll
-      for (int p = 0; p < kPivots; ++p) pivots[p] = Order::ElementOf(keys[p]);
-      for (uint32_t i = threadIdx.x; i < num_values; i += 32) {
+      for (int p = 0; p < kPivots; ++p) pivots[p] = Order::ElementOf(pivot(first + p));
+      for (uint32_t i = lane; i < num_values; i += 32) {
         const float value = s_.values[i];
         const uint64_t m = s_.measures[i];
 #pragma unroll
@@ -288,13 +305,27 @@ class CutSearch {
         }
       }
 #pragma unroll
-      for (int p = 0; p < kPivots; ++p) sums[p] = above + WarpSum64(sums[p]);
-      Narrow(b, target, keys, sums);
+      for (int p = 0; p < kPivots; ++p) {
+        sums[p] = above + WarpSum64(sums[p]);
+        if (lane == 0) s_.sums[set][first + p] = sums[p];
+      }
+      __syncthreads();
+      // What is above the pivots falls from one to the next.
+      uint32_t num_reached = 0;
+#pragma unroll
+      for (uint32_t i = 0; i < kAll; i += 32) {
+        const bool is_reached = i + lane < kAll && s_.sums[set][i + lane + 1] >= target;
+        num_reached += static_cast<uint32_t>(__popc(__ballot_sync(tile::kFullWarp, is_reached)));
+      }
+      const int32_t lo = pivot(num_reached);
+      if (num_reached < kAll) {
+        b.hi = pivot(num_reached + 1);
+        b.above_hi = s_.sums[set][num_reached + 1];
+      }
+      b.lo = lo;
+      set ^= 1;
     }
-    if (threadIdx.x == 0) {
-      s_.end_key = b.hi;
-      s_.end_above = b.above_hi;
-    }
+    return {Order::ElementOf(b.hi), b.above_hi};
   }
 
   const RowType& row_;

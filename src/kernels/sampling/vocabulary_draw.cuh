@@ -42,14 +42,15 @@ __device__ __forceinline__ uint32_t Locate(const StagedChunk& staged, const Cut&
   const float* x = staged + lane * kLaneElements;
   uint32_t ties = 0;
   for (int i = 0; i < kLaneElements; ++i) ties += x[i] == cut.value ? 1u : 0u;
-  uint64_t rank = tie_rank + WarpScan(ties) - ties;
+  const TieRange range(cut, tie_rank + WarpScan(ties) - ties);
+  uint32_t tie = 0;
   Lane kept;
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kLaneElements; ++i) {
     const bool is_tie = x[i] == cut.value;
-    const bool is_kept = x[i] > cut.value || (is_tie && KeptTies(cut, rank, rank + 1) != 0);
-    rank += is_tie ? 1 : 0;
+    const bool is_kept = x[i] > cut.value || (is_tie && range.Has(tie));
+    tie += is_tie ? 1u : 0u;
     kept[i] = is_kept ? weights(x[i]) : 0.0f;
     sum += kept[i];
   }

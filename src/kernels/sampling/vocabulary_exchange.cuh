@@ -58,7 +58,12 @@ class Exchange {
     uint64_t by_block[2][kCluster][kExchangeWords];
   };
 
-  __device__ __forceinline__ explicit Exchange(Storage& storage) : s_(storage) {}
+  /// Other blocks' shared memory may be written once they have begun, which is waited for later.
+  __device__ __forceinline__ explicit Exchange(Storage& storage) : s_(storage) {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (kCluster > 1) ptx::barrier_cluster_arrive();
+#endif
+  }
 
   __device__ __forceinline__ static uint32_t BlockRank() {
     return kCluster == 1 ? 0 : blockIdx.x % kCluster;
@@ -91,6 +96,7 @@ class Exchange {
     if constexpr (kCluster == 1) {
       if constexpr (kWarps > 1) OverWarps(x, op);
     } else {
+      WaitForBegin();
       Send(x, op);
       ClusterBarrier();
 #pragma unroll
@@ -127,8 +133,16 @@ class Exchange {
   }
 
  private:
+  __device__ __forceinline__ void WaitForBegin() {
+#if __CUDA_ARCH__ >= 900
+    if (!has_begun_) ptx::barrier_cluster_wait();
+#endif
+    has_begun_ = true;
+  }
+
   __device__ __forceinline__ static void ClusterBarrier() {
 #if __CUDA_ARCH__ >= 900
+    __syncwarp();  // the instructions take whole warps
     ptx::barrier_cluster_arrive();
     ptx::barrier_cluster_wait();
 #endif
@@ -165,6 +179,7 @@ class Exchange {
 
   Storage& s_;
   int parity_ = 0;
+  bool has_begun_ = false;
 };
 
 }  // namespace flashinfer::kernels::sampling

@@ -15,6 +15,23 @@ __device__ __forceinline__ uint64_t KeptTies(const Cut& cut, uint64_t begin, uin
   return kept_before(end) - kept_before(begin);
 }
 
+/// Which of the ties from some rank on a cut keeps: those from `begin` to `end`, counted from
+/// there.
+struct TieRange {
+  uint32_t begin;
+  uint32_t end;
+
+  __device__ __forceinline__ TieRange(const Cut& cut, uint64_t rank)
+      : begin(From(cut.skip_ties, rank)), end(From(cut.skip_ties + cut.num_ties, rank)) {}
+  __device__ __forceinline__ bool Has(uint32_t tie) const { return tie >= begin && tie < end; }
+
+ private:
+  __device__ __forceinline__ static uint32_t From(uint64_t limit, uint64_t rank) {
+    const uint64_t n = limit > rank ? limit - rank : 0;
+    return n < 0x80000000u ? static_cast<uint32_t>(n) : 0x80000000u;
+  }
+};
+
 /// Elements of a lane's chunk, a bit each.
 struct LaneMasks {
   uint32_t above;
@@ -81,8 +98,9 @@ class TieCounter {
       uint32_t group = ties & (((1u << T::kVec) - 1) << first);
       const auto count = static_cast<uint32_t>(__popc(group));
       const uint32_t to_here = WarpScan(count);
-      for (uint64_t rank = rank_ + to_here - count; group != 0; ++rank, group &= group - 1) {
-        if (KeptTies(cut_, rank, rank + 1) != 0) kept |= group & (~group + 1);
+      const TieRange range(cut_, rank_ + to_here - count);
+      for (uint32_t tie = 0; group != 0; ++tie, group &= group - 1) {
+        if (range.Has(tie)) kept |= group & (~group + 1);
       }
       rank_ += __shfl_sync(tile::kFullWarp, to_here, 31);
     }

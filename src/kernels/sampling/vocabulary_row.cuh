@@ -70,7 +70,8 @@ struct RowTraits {
   static_assert(kCluster >= 1 && kCluster <= kMaxVocabularyCluster &&
                     (kCluster & (kCluster - 1)) == 0 && (kCluster == 1 || kWarps >= kCluster),
                 "cluster_size must be 1, 2, 4 or 8, at most the warps of a block");
-  static_assert(kResident >= 1 && kResident <= 2, "resident_chunks must be 1 or 2");
+  static_assert(kResident == 1 || kResident == 2 || kResident == 4,
+                "resident_chunks must be 1, 2 or 4");
   using Exchange = sampling::Exchange<kWarps, kCluster>;
 };
 

@@ -17,41 +17,40 @@ inline constexpr int32_t kMaxVocabularyCluster = 8;
 
 struct VocabularyTile {
   int32_t block_threads;
-  int32_t cluster_size;
-  int32_t resident_chunks;
-  bool reads_again;  ///< warps have more chunks than that
+  int32_t cluster_size;     ///< blocks of a row
+  int32_t resident_chunks;  ///< of a warp, in registers
+  int32_t chunks_per_warp;  ///< consecutive ones; at least those
+  constexpr bool reads_again() const { return chunks_per_warp > resident_chunks; }
 };
-
-constexpr int64_t NumChunks(int64_t vocab_size) {
-  return (vocab_size + kChunkElements - 1) / kChunkElements;
-}
-
-/// Consecutive chunks of each warp.
-constexpr int32_t ChunksPerWarp(int64_t vocab_size, int32_t block_threads, int32_t cluster_size) {
-  const int64_t num_warps = int64_t{block_threads} / 32 * cluster_size;
-  return static_cast<int32_t>((NumChunks(vocab_size) + num_warps - 1) / num_warps);
-}
 
 /// The tile of rows of `vocab_size` on a device of compute capability `arch`: whole rows in
 /// registers as far as a cluster has them.
 constexpr VocabularyTile MakeVocabularyTile(int64_t vocab_size, int32_t arch) {
-  const int64_t num_chunks = NumChunks(vocab_size);
+  const int64_t num_chunks = (vocab_size + kChunkElements - 1) / kChunkElements;
   const bool has_clusters = arch >= 90;
-  const int32_t max_threads = has_clusters ? 512 : 1024;
-  VocabularyTile t{32, 1, num_chunks > 1 ? 2 : 1, false};
-  while (t.block_threads < max_threads && t.block_threads / 32 * t.resident_chunks < num_chunks) {
-    t.block_threads *= 2;
-  }
-  while (has_clusters && t.cluster_size < kMaxVocabularyCluster &&
-         t.cluster_size * t.block_threads / 32 * t.resident_chunks < num_chunks) {
+  VocabularyTile t{32, 1, 1, 1};
+  const auto num_resident = [&] {
+    return t.cluster_size * t.block_threads / 32 * t.resident_chunks;
+  };
+  while (t.block_threads < 256 && num_resident() < num_chunks) t.block_threads *= 2;
+  while (t.resident_chunks < 4 && num_resident() < num_chunks) t.resident_chunks *= 2;
+  while (has_clusters && t.cluster_size < kMaxVocabularyCluster && num_resident() < num_chunks) {
     t.cluster_size *= 2;
   }
-  t.reads_again = ChunksPerWarp(vocab_size, t.block_threads, t.cluster_size) > t.resident_chunks;
+  while (!has_clusters && t.block_threads < 512 && num_resident() < num_chunks) {
+    t.block_threads *= 2;
+  }
+  const int64_t num_warps = int64_t{t.cluster_size} * t.block_threads / 32;
+  const int64_t chunks = (num_chunks + num_warps - 1) / num_warps;
+  t.chunks_per_warp = chunks < t.resident_chunks ? t.resident_chunks : static_cast<int32_t>(chunks);
   return t;
 }
 
-/// Leaves each thread 64 registers.
-constexpr int32_t VocabularyMinBlocks(int32_t block_threads) { return 1024 / block_threads; }
+/// Leaves each thread 64 registers, or 128 for four chunks.
+constexpr int32_t VocabularyMinBlocks(int32_t block_threads, int32_t resident_chunks) {
+  const int32_t blocks = (resident_chunks > 2 ? 512 : 1024) / block_threads;
+  return blocks < 1 ? 1 : blocks > 16 ? 16 : blocks;
+}
 
 /// Rows in memory; the stride counts elements.
 struct VocabularyRowsParams {
@@ -95,8 +94,12 @@ constexpr int32_t ExchangeBytes(int32_t block_threads, int32_t cluster_size) {
 
 /// Values between which a cut was narrowed down, at most, before they are looked at one by one.
 inline constexpr int32_t kMaxCandidates = 512;
+/// Three of each warp of the largest block.
+inline constexpr int32_t kMaxCandidatePivots = 96;
 
 /// Shared memory of a search for a cut, a multiple of 16.
-constexpr int32_t CutSearchBytes() { return kMaxCandidates * (4 + 4 + 8) + 24; }
+constexpr int32_t CutSearchBytes() {
+  return kMaxCandidates * (4 + 4 + 8) + 2 * (kMaxCandidatePivots + 1) * 8 + 8;
+}
 
 }  // namespace flashinfer::kernels

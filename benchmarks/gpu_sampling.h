@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax, sampling, filters and top-k selection on a CUDA device.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "flashinfer/stream.h"
+
+namespace flashinfer::bench {
+
+/// How a benchmark is measured: operator, case, bytes that it must move, and one call.
+using MeasureFunction = std::function<void(const std::string&, const std::string&, double,
+                                           const std::function<void(Stream)>&)>;
+
+/// Rows of 128256 logits ~ N(0, 3), and their softmax.
+void MeasureSampling(const MeasureFunction& measure, Device device, int64_t num_rows);
+
+}  // namespace flashinfer::bench
