@@ -22,7 +22,7 @@ void RunSoftmax(const SoftmaxParams& p) {
                                 .probs = p.probs,
                                 .probs_stride = p.probs_stride,
                                 .temperature = ParamsOf(p.temperature)};
-  SetTile(p.logits, p.stream.device, spec, params.rows);
+  SetTile(p.logits, p.logits.num_rows, p.stream.device, Passes::kFew, spec, params.rows);
   LaunchRows(spec, p.logits.num_rows, params, p.stream);
 }
 
@@ -44,14 +44,14 @@ void RunSampling(const SamplingParams& p) {
                                  .random = RandomOf(p.seed, p.offset),
                                  .is_joint = p.filter_order == FilterOrder::kJoint,
                                  .indices_are_64_bit = p.indices.is_64_bit};
-  SetTile(p.rows, p.stream.device, spec, params.rows);
+  SetTile(p.rows, p.num_outputs, p.stream.device, Passes::kMany, spec, params.rows);
   LaunchRows(spec, p.num_outputs, params, p.stream);
 }
 
 void RunArgMax(const ArgMaxParams& p) {
   kernels::ArgMaxSpec spec{.dtype = p.logits.dtype, .vector_size = VectorSizeOf(p.logits).value()};
   kernels::ArgMaxParams params{.rows = {}, .out = ParamsOf(p.out)};
-  SetTile(p.logits, p.stream.device, spec, params.rows);
+  SetTile(p.logits, p.logits.num_rows, p.stream.device, Passes::kFew, spec, params.rows);
   LaunchRows(spec, p.logits.num_rows, params, p.stream);
 }
 
