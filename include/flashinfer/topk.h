@@ -18,7 +18,8 @@ struct TopKOptions {
   bool sorted = false;  ///< by (value descending, index ascending); else by index alone
   TieBreak tie_break = TieBreak::kLowestIndex;
   /// [num_rows] i32 each: row i is the columns from row_starts[i] to row_starts[i] + lengths[i],
-  /// and indices count from row_starts[i]. Undefined views: from 0, and to the end.
+  /// and indices count from row_starts[i]. Undefined views: from 0, and to the end. On a CUDA
+  /// device they are not checked, but cut to the columns there are.
   TensorView row_starts = TensorView();
   TensorView lengths = TensorView();
   Backend backend = Backend();

@@ -216,10 +216,10 @@ __device__ __forceinline__ void Run(const TopKParams& p) {
   ptx::griddepcontrol_wait();
   ptx::griddepcontrol_launch_dependents();
   const int64_t index = blockIdx.x / T::kCluster;
-  const int64_t start = p.row_starts[index];
-  int64_t length = p.lengths[index];
-  length = length < p.rows.size - start ? length : p.rows.size - start;
-  if (length < 0) length = 0;
+  // Nobody has checked these: what is outside of the row is cut off.
+  const auto clamp = [](int64_t x, int64_t most) { return x < 0 ? 0 : x < most ? x : most; };
+  const int64_t start = clamp(p.row_starts[index], p.rows.size);
+  const int64_t length = clamp(p.lengths[index], p.rows.size - start);
   const auto count = static_cast<int32_t>(length < p.k ? length : p.k);
   const KeysInMemory<T> source{
       .data = tile::At<kSpec.dtype>(p.rows.data, index * p.rows.stride + start),
