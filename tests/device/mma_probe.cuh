@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes of mma, ldmatrix and stmatrix: one warp.
+// Probes of mma, ldmatrix, stmatrix and movmatrix: one warp.
 #pragma once
 
 #include "device/probe_params.h"
 #include "kernels/ptx/ldmatrix.cuh"
 #include "kernels/ptx/mma.cuh"
+#include "kernels/ptx/movmatrix.cuh"
 
 namespace flashinfer::probe {
 
@@ -95,6 +96,12 @@ __device__ void StoreMatrix(const ProbeParams& p) {
   for (int i = static_cast<int>(threadIdx.x); i < kCount * 64; i += 32) {
     static_cast<uint16_t*>(p.out)[i] = matrices[i];
   }
+}
+
+/// a, out: [32] registers of a matrix and of its transpose.
+__device__ void TransposeMatrix(const ProbeParams& p) {
+  static_cast<uint32_t*>(p.out)[threadIdx.x] =
+      ptx::movmatrix_trans(static_cast<const uint32_t*>(p.a)[threadIdx.x]);
 }
 
 }  // namespace flashinfer::probe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma, ldmatrix and stmatrix against loops. Sums of small integers are exact.
+// mma, ldmatrix, stmatrix and movmatrix against loops. Sums of small integers are exact.
 #include "core/convert.h"
 #include "device/probe.h"
 
@@ -11,6 +11,7 @@ constexpr const char* kHeader = "device/mma_probe.cuh";
 const Probe kK8{.function = "MmaK8", .header = kHeader};
 const Probe kK16F16{.function = "MmaK16<DType::kF16>", .header = kHeader, .min_arch = 80};
 const Probe kK16BF16{.function = "MmaK16<DType::kBF16>", .header = kHeader, .min_arch = 80};
+const Probe kTranspose{.function = "TransposeMatrix", .header = kHeader};
 const Probe kK32S8{.function = "MmaK32S8", .header = kHeader, .min_arch = 80};
 
 Probe K32(const std::string& a, const std::string& b) {
@@ -28,7 +29,7 @@ Probe Matrix(const char* function, int count, bool is_transposed, int32_t min_ar
 
 std::vector<Probe> Probes() {
   std::vector<Probe> probes{
-      kK8, kK16F16, kK16BF16, kK32S8, K32("kE4M3", "kE4M3"), K32("kE5M2", "kE4M3")};
+      kTranspose, kK8, kK16F16, kK16BF16, kK32S8, K32("kE4M3", "kE4M3"), K32("kE5M2", "kE4M3")};
   for (const int count : {1, 2, 4}) {
     for (const bool is_transposed : {false, true}) {
       probes.push_back(Matrix("LoadMatrix", count, is_transposed, 75));
@@ -118,6 +119,21 @@ TEST(MmaTest, StoreMatrix) {
 }
 TEST(MmaTest, StoreMatrixTransposed) {
   for (const size_t count : {1, 2, 4}) ExpectMoves("StoreMatrix", count, true, 90);
+}
+
+TEST(MmaTest, TransposeMatrix) {
+  if (const std::string why = WhyNot(kTranspose); !why.empty()) GTEST_SKIP() << why;
+  std::mt19937 random = Random();
+  std::vector<uint16_t> in(64);
+  for (uint16_t& x : in) x = static_cast<uint16_t>(random());
+  const Buffer in_buffer(in), out(in.size() * 2);
+  Launch(kTranspose, {.a = in_buffer.data(), .out = out.data()});
+  const auto got = out.Read<uint16_t>();
+  for (size_t row = 0; row < 8; ++row) {
+    for (size_t column = 0; column < 8; ++column) {
+      EXPECT_EQ(got[row * 8 + column], in[column * 8 + row]);
+    }
+  }
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ __device__ void CopyBulk(const ProbeParams& p) {
 }
 
 /// Loads the box at coordinates b[0 .. kRank) of `map`, leaves what shared memory holds in `out`,
-/// and stores it to the same coordinates of `map_out`. `size`: bytes of a box.
-template <int kRank>
+/// and, if asked, stores it to the same coordinates of `map_out`. `size`: bytes of a box.
+template <int kRank, bool kStores>
 __device__ void CopyBox(const ProbeParams& p) {
   extern __shared__ __align__(1024) char shared[];
   __shared__ uint64_t barrier;
@@ -54,7 +54,7 @@ __device__ void CopyBox(const ProbeParams& p) {
   }
   ptx::fence_proxy_async_shared();
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (kStores && threadIdx.x == 0) {
     ptx::cp_async_bulk_tensor_store(p.map_out, c, shared, ptx::createpolicy_evict_first());
     ptx::cp_async_bulk_commit_group();
     ptx::cp_async_bulk_wait_group_read<0>();

@@ -60,7 +60,7 @@ __device__ __forceinline__ void st_shared_cluster(uint32_t address, uint32_t val
 }
 
 /// Stores 4 bytes to another block in the background, and tells that block's mbarrier. Both
-/// addresses are those of mapa().
+/// addresses are those of mapa(). Only in launches with clusters of two blocks or more.
 __device__ __forceinline__ void st_async(uint32_t address, uint32_t value, uint32_t barrier) {
   asm volatile(
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(address),

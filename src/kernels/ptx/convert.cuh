@@ -110,20 +110,32 @@ __device__ __forceinline__ float E4m3BitsToF32(uint32_t byte) {
   return __uint_as_float(bits | ((byte & 0x80u) << 24));
 }
 
-/// Of the low half.
-__device__ __forceinline__ Float2 cvt_f32_e4m3x2(uint32_t packed) {
+/// Of the low half; exact.
+__device__ __forceinline__ uint32_t cvt_f16x2_e4m3x2(uint32_t packed) {
 #if __CUDA_ARCH__ >= 890
   uint32_t halves;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(packed)));
-  return cvt_f32_f16x2(halves);
+  return halves;
+#else
+  return cvt_rn_f16x2_f32(E4m3BitsToF32(packed & 0xffu), E4m3BitsToF32((packed >> 8) & 0xffu));
+#endif
+}
+
+__device__ __forceinline__ Float2 cvt_f32_e4m3x2(uint32_t packed) {
+#if __CUDA_ARCH__ >= 890
+  return cvt_f32_f16x2(cvt_f16x2_e4m3x2(packed));
 #else
   return {E4m3BitsToF32(packed & 0xffu), E4m3BitsToF32((packed >> 8) & 0xffu)};
 #endif
 }
 
 /// Of the low half: e5m2 is the upper byte of an f16.
+__device__ __forceinline__ uint32_t cvt_f16x2_e5m2x2(uint32_t packed) {
+  return __byte_perm(packed, 0, 0x1404);
+}
+
 __device__ __forceinline__ Float2 cvt_f32_e5m2x2(uint32_t packed) {
-  return cvt_f32_f16x2(__byte_perm(packed, 0, 0x1404));
+  return cvt_f32_f16x2(cvt_f16x2_e5m2x2(packed));
 }
 
 /// Signed bytes of the low half.
@@ -133,6 +145,15 @@ __device__ __forceinline__ Float2 cvt_f32_s8x2(uint32_t packed) {
   constexpr uint32_t kMagic = 0x4b000000u;
   return {__uint_as_float(__byte_perm(biased, kMagic, 0x7440) & 0xff0000ffu) - 8388736.0f,
           __uint_as_float(__byte_perm(biased, kMagic, 0x7441) & 0xff0000ffu) - 8388736.0f};
+}
+
+/// Signed bytes of the low half; exact.
+__device__ __forceinline__ uint32_t cvt_f16x2_s8x2(uint32_t packed) {
+  // 1024 + (x + 128) as f16 holds the byte, with its sign bit flipped, in the mantissa.
+  const uint32_t biased = __byte_perm(packed ^ 0x8080u, 0x64646464u, 0x4140);
+  uint32_t halves;
+  asm("sub.f16x2 %0, %1, %2;" : "=r"(halves) : "r"(biased), "r"(0x64806480u));
+  return halves;
 }
 
 /// Two signed bytes in the low half; rounds to nearest even, saturates, NaN becomes 0.

@@ -42,16 +42,22 @@ __device__ __forceinline__ void mma_m16n8k8_f16(float (&d)[4], const uint32_t (&
       : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-/// d += A B, f16 or bf16, SM80.
+/// d += A B, f16 or bf16, SM80; f16 in two steps before.
 template <DType kDType>
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
                                              const uint32_t (&b)[2]) {
   static_assert(kDType == DType::kF16 || kDType == DType::kBF16, "k16 multiplies f16 or bf16");
+#if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.%10.%10.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
         "C"(MmaType<kDType>::kText));
+#else
+  static_assert(kDType == DType::kF16, "bf16 on tensor cores needs SM80");
+  mma_m16n8k8_f16(d, {a[0], a[1]}, b[0]);
+  mma_m16n8k8_f16(d, {a[2], a[3]}, b[1]);
+#endif
 }
 
 /// d += A B of e4m3 or e5m2, SM89.
