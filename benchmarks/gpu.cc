@@ -31,7 +31,7 @@ class Report {
   }
 
   void Measure(const std::string& op, const std::string& text, double bytes,
-               const std::function<void(Stream)>& run) {
+               const std::function<void(Stream)>& run, const std::string& backend = "cuda.simt") {
     const double us = timer_.MedianUs(run);
     const double gb_per_s = bytes / us * 1e-3;
     fmt::print("{:44} {:9.2f} {:9.0f} {:6.0f}%\n", op + " " + text, us, gb_per_s,
@@ -42,11 +42,11 @@ class Report {
     char date[16];
     std::strftime(date, sizeof(date), "%Y-%m-%d", std::gmtime(&now));
     file_ << fmt::format(
-        "{{\"op\": \"{}\", \"case\": \"{}\", \"backend\": \"cuda.simt\", \"us\": {:.2f}, "
+        "{{\"op\": \"{}\", \"case\": \"{}\", \"backend\": \"{}\", \"us\": {:.2f}, "
         "\"gb_per_s\": {:.1f}, \"floor_share\": {:.3f}, \"device\": \"{}\", \"commit\": \"{}\", "
         "\"date\": \"{}\"}}\n",
-        op, text, us, gb_per_s, gb_per_s / kReadGbPerS, cuda::Properties(kDevice).name, commit_,
-        date);
+        op, text, backend, us, gb_per_s, gb_per_s / kReadGbPerS, cuda::Properties(kDevice).name,
+        commit_, date);
     file_.flush();
   }
 
@@ -197,13 +197,15 @@ void MeasureDecode(Report& report, const DecodeShape& d) {
   decode.Plan(problem, {{indptr.data(), DType::kI32, {d.num_requests + 1}},
                         indices,
                         {last.data(), DType::kI32, {d.num_requests}}});
-  report.Measure("batch_decode",
-                 fmt::format("B{} S{} {}/{}/{} page {}", d.num_requests, d.kv_len, d.num_qo_heads,
-                             d.num_kv_heads, d.head_dim, d.page_size),
-                 4.0 * static_cast<double>(d.num_requests * d.kv_len) * d.num_kv_heads * d.head_dim,
-                 [&](Stream s) {
-                   decode.Run(q, {k, v}, out, {}, {}, s);
-                 });
+  report.Measure(
+      "batch_decode",
+      fmt::format("B{} S{} {}/{}/{} page {}", d.num_requests, d.kv_len, d.num_qo_heads,
+                  d.num_kv_heads, d.head_dim, d.page_size),
+      4.0 * static_cast<double>(d.num_requests * d.kv_len) * d.num_kv_heads * d.head_dim,
+      [&](Stream s) {
+        decode.Run(q, {k, v}, out, {}, {}, s);
+      },
+      BatchDecode::Explain(problem).chosen()->candidate);
 }
 
 struct LinearShape {

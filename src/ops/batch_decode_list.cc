@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The candidates of batch decode, in order.
 #include "backends/cpu/attention.h"
+#include "backends/cuda/decode_mma.h"
 #include "backends/cuda/decode_simt.h"
 #include "backends/cuda/prefill_mma.h"
 #include "cuda/device.h"
@@ -10,12 +11,16 @@ namespace flashinfer {
 
 std::span<const Candidate<AttentionProblem, AttentionEntry>> BatchDecodeOp::Candidates() {
   static constexpr auto kCandidates = cpu::AppendCpuCandidates<AttentionProblem, AttentionEntry>(
-      {{"cuda.simt",
+      {{"cuda.mma",
+        cuda::Available,
+        cuda::AcceptsDecodeMma,
+        {cuda::MakeDecodeMma, cuda::DecodeMmaWorkspaceBytes}},
+       {"cuda.simt",
         cuda::Available,
         cuda::AcceptsDecodeSimt,
         {cuda::MakeDecodeSimt, cuda::DecodeSimtWorkspaceBytes}},
        // What decode has no kernel for, as a prefill of one token.
-       {"cuda.mma",
+       {"cuda.prefill",
         cuda::Available,
         cuda::AcceptsPrefillMma,
         {cuda::MakePrefillMma, cuda::PrefillMmaWorkspaceBytes}}},

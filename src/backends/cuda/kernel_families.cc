@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/activation/activation_spec.h"
+#include "kernels/attention/decode_mma_spec.h"
 #include "kernels/attention/decode_spec.h"
 #include "kernels/attention/merge_states_spec.h"
 #include "kernels/attention/prefill_spec.h"
@@ -47,6 +48,7 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::ActivationSpec>(),
       Family<kernels::ArgMaxSpec>(),
       Family<kernels::ChainSpeculativeSpec>(),
+      Family<kernels::DecodeMmaSpec>(),
       Family<kernels::DecodeSpec>(),
       Family<kernels::GatherRowsSpec>(),
       Family<kernels::LinearMmaSpec>(),

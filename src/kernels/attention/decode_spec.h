@@ -78,6 +78,7 @@ struct DecodeParams {
   float sm_scale;     ///< times scales of queries and keys
   float v_scale;      ///< beside v_scales
   float soft_cap;
+  int32_t is_packed;  ///< rows of q begin at multiples of 4 bytes, those of out of 4 elements
 };
 
 /// Every field changes the machine code.

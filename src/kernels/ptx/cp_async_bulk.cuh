@@ -93,8 +93,9 @@ __device__ __forceinline__ void cp_async_bulk_tensor_load(void* to_shared, const
   }
 }
 
-/// Copies a box to `c`; what lies behind the end of the tensor is left out. Coordinates are not
-/// negative, unlike those of loads (the instruction is illegal then on SM90). Shared memory was
+/// Copies a box to `c`; what lies behind the end of the tensor is left out, but that rows are
+/// filled with zeros up to a multiple of 16 bytes. Coordinates are not negative, unlike those of
+/// loads: the instruction is illegal then (both seen on an H200, 2026-11). Shared memory was
 /// written before a fence_proxy_async_shared().
 template <int kRank>
 __device__ __forceinline__ void cp_async_bulk_tensor_store(const TensorMap& map,

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans decode, lays out its tables, and fills the parameters of a call.
+#include "backends/cuda/paged_decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cuda/problem.h"
+#include "core/check.h"
+#include "cuda/launch.h"
+#include "cuda/memory.h"
+
+namespace flashinfer::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+constexpr size_t Aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Partial results of a plan that is not of fixed splits: a slot cuts at its two ends.
+constexpr int64_t MaxPartials(int64_t num_slots) { return 2 * num_slots + 2; }
+
+/// Maxima and sums of so many rows; outputs follow.
+size_t MlBytes(int64_t num_rows) { return Aligned(static_cast<size_t>(num_rows) * 8); }
+
+size_t PartialBytes(int64_t num_rows, int64_t num_columns) {
+  return MlBytes(num_rows) + Aligned(static_cast<size_t>(num_rows * num_columns) * 4);
+}
+
+void CheckLengths(const AttentionTables& tables) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;
+  for (size_t b = 0; b < tables.kv_len.size(); ++b) {
+    FLASHINFER_CHECK(tables.kv_len[b] <= kMost && tables.kv_begin[b] <= kMost,
+                     "indptr[{}]: request has {} keys from {} on, at most {} are accepted", b,
+                     tables.kv_len[b], tables.kv_begin[b], kMost);
+  }
+}
+
+/// Blocks of a tile: such that all tiles' blocks fill the device, once or a few times.
+int64_t NumSlots(int64_t resident, int64_t num_tiles) {
+  int64_t best = 1;
+  double best_share = 0;
+  for (int64_t waves = 1; waves <= 4; ++waves) {
+    const int64_t slots = waves * resident / num_tiles;
+    const double share =
+        static_cast<double>(slots * num_tiles) / static_cast<double>(waves * resident);
+    if (slots > 0 && share > best_share + 0.04) {
+      best = slots;
+      best_share = share;
+    }
+  }
+  return best;
+}
+
+kernels::DecodeHeadValues ValuesOf(const TensorView& x) {
+  if (!x.defined()) return {nullptr, 0};
+  return {x.data_as<const float>(), x.stride(0)};
+}
+
+/// Whether queries can be loaded in 4 bytes and outputs stored in 4 elements.
+bool IsPacked(const AttentionTensors& t, const AttentionProblem& p) {
+  const VectorSize q =
+      VectorSize(4).Pointer(t.q.data(), p.dtype_q).Count(t.q.stride(0)).Count(t.q.stride(1));
+  const VectorSize out = VectorSize(4)
+                             .Pointer(t.out.data(), p.dtype_out)
+                             .Count(t.out.stride(0))
+                             .Count(t.out.stride(1));
+  return q.value() * SizeBytes(p.dtype_q) >= 4 && out.value() == 4;
+}
+
+}  // namespace
+
+size_t DecodePartialBytes(const AttentionProblem& problem, const DecodeGrid& grid) {
+  const int64_t num_tiles = int64_t{problem.num_kv_heads} * grid.row_tiles;
+  // The largest devices have 192 multiprocessors; 16 blocks of a kind fit on each at most.
+  const int64_t num_partials = MaxPartials(NumSlots(192 * 16, num_tiles));
+  return PartialBytes(num_partials * num_tiles * grid.rows_tile, grid.num_columns);
+}
+
+bool IsWide(const PagedKvCache& cache, int64_t access_elements) {
+  for (const TensorView& t : {cache.k, cache.v}) {
+    int64_t last = 0;
+    for (int i = 0; i < 3; ++i) last += std::max<int64_t>(0, t.shape(i) - 1) * t.stride(i);
+    if (last / access_elements > std::numeric_limits<uint32_t>::max()) return true;
+  }
+  return false;
+}
+
+void PagedDecode::PlanTables(const AttentionProblem& problem, const AttentionTables& tables,
+                             const Kernel& kernel, const DecodeGrid& grid, Workspace& workspace,
+                             Stream stream) {
+  CheckLengths(tables);
+  problem_ = problem;
+  if (problem.sm_scale == 0) {
+    problem_.sm_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim_qk));
+  }
+  grid_ = grid;
+  pages_ = problem.page_size == kNoPages ? nullptr : tables.pages;
+  pages_stride_ = tables.pages_stride;
+  device_ = tables.device;
+  PlanPieces(tables, kernel, workspace);
+  Upload(tables, StreamOn(device_, stream));
+}
+
+void PagedDecode::PlanPieces(const AttentionTables& tables, const Kernel& kernel,
+                             Workspace& workspace) {
+  const int64_t resident = int64_t{kernel.device->num_sms} * std::max(1, kernel.blocks_per_sm);
+  num_slots_ = NumSlots(resident, num_tiles());
+  const int64_t wave = std::max<int64_t>(1, kernel.device->num_sms / num_tiles());
+  DecodePlanLimits limits{.num_slots = static_cast<int32_t>(num_slots_),
+                          .slots_per_wave = static_cast<int32_t>(wave),
+                          .kv_tile = grid_.kv_tile,
+                          .fixed_kv_chunk = problem_.fixed_split_size,
+                          .max_partials = MaxPartials(num_slots_)};
+  const int64_t rows_per_partial = num_tiles() * grid_.rows_tile;
+  // A workspace that cannot hold partial results gets a plan without.
+  if (PartialBytes(limits.max_partials * rows_per_partial, grid_.num_columns) >
+      workspace.max_bytes()) {
+    limits.max_partials = 0;
+  }
+  PlanDecode({tables.kv_len, tables.kv_begin, problem_.window_left}, limits, plan_);
+  // Sizes for any batch of so many requests: addresses that a graph has recorded stay valid.
+  const int64_t num_rows =
+      std::max<int64_t>(limits.max_partials, plan_.num_partials) * rows_per_partial;
+  partial_o_at_ = MlBytes(num_rows);
+  partial_bytes_ = PartialBytes(num_rows, grid_.num_columns);
+  workspace.Reserve(partial_bytes_);
+  workspace_ = &workspace;
+}
+
+void PagedDecode::Upload(const AttentionTables& tables, Stream stream) {
+  const auto num_pieces =
+      std::max(static_cast<int64_t>(plan_.pieces.size()), tables.num_requests() + num_slots_);
+  const int64_t num_counters = std::max<int64_t>(num_slots_, plan_.num_merges) * num_tiles();
+  pieces_at_ = Aligned(static_cast<size_t>(num_slots_) * sizeof(kernels::DecodeSlot));
+  counters_at_ = pieces_at_ + Aligned(static_cast<size_t>(num_pieces) * sizeof(DecodePiece));
+  const size_t bytes = counters_at_ + Aligned(static_cast<size_t>(num_counters) * 4);
+  if (memory_ == nullptr || memory_->device() != device_) {
+    memory_ = std::make_unique<Workspace>(device_);
+  }
+  block_ = static_cast<char*>(memory_->Reserve(bytes));
+  staging_.assign(bytes, 0);  // counters begin at 0
+  auto* slots = reinterpret_cast<kernels::DecodeSlot*>(staging_.data());
+  for (size_t i = 0; i + 1 < plan_.slot_begin.size(); ++i) {
+    const int32_t begin = plan_.slot_begin[i];
+    const int32_t count = plan_.slot_begin[i + 1] - begin;
+    if (count == 0) continue;
+    slots[i] = {.first = plan_.pieces[static_cast<size_t>(begin)],
+                .num_pieces = count,
+                .first_index = begin};
+  }
+  std::copy(plan_.pieces.begin(), plan_.pieces.end(),
+            reinterpret_cast<DecodePiece*>(staging_.data() + pieces_at_));
+  CopyToDevice(block_, staging_.data(), staging_.size(), stream);
+}
+
+void PagedDecode::LaunchOn(const Kernel& kernel, const AttentionTensors& tensors,
+                           int64_t access_elements, Stream stream) const {
+  Launch(kernel, {.grid_x = num_slots_, .grid_y = num_tiles(), .overlaps_previous = true},
+         ParamsOf(tensors, access_elements), StreamOn(device_, stream));
+}
+
+kernels::DecodeParams PagedDecode::ParamsOf(const AttentionTensors& t,
+                                            int64_t access_elements) const {
+  const AttentionProblem& p = problem_;
+  const PageStrides k = StridesOf(t.cache.k, t.cache.layout);
+  const PageStrides v = StridesOf(t.cache.v, t.cache.layout);
+  const AttentionExtras& extras = t.extras;
+  const bool has_lse = t.lse.defined();
+  // Another plan may have made the workspace grow: it is asked each time where it is.
+  char* partials = static_cast<char*>(workspace_->Reserve(partial_bytes_));
+  return {.q = t.q.data(),
+          .k = t.cache.k.data(),
+          .v = t.cache.v.data(),
+          .out = t.out.data(),
+          .lse = has_lse ? t.lse.data_as<float>() : nullptr,
+          .pages = pages_,
+          .pieces = reinterpret_cast<const DecodePiece*>(block_ + pieces_at_),
+          .slots = reinterpret_cast<const kernels::DecodeSlot*>(block_),
+          .partial_o = reinterpret_cast<float*>(partials + partial_o_at_),
+          .partial_ml = reinterpret_cast<float*>(partials),
+          .counters = reinterpret_cast<uint32_t*>(block_ + counters_at_),
+          .sinks = ValuesOf(p.has_sinks ? extras.sinks : TensorView()),
+          .q_scales = ValuesOf(extras.q_scales),
+          .k_scales = ValuesOf(extras.k_scales),
+          .v_scales = ValuesOf(extras.v_scales),
+          .q_stride_request = t.q.stride(0),
+          .q_stride_head = t.q.stride(1),
+          .out_stride_request = t.out.stride(0),
+          .out_stride_head = t.out.stride(1),
+          .lse_stride_request = has_lse ? t.lse.stride(0) : 0,
+          .lse_stride_head = has_lse ? t.lse.stride(1) : 0,
+          .pages_stride = pages_stride_,
+          .k_strides = {k.page / access_elements, k.token / access_elements, k.head},
+          .v_strides = {v.page / access_elements, v.token / access_elements, v.head},
+          .page_size = kernels::MakeDivisor(static_cast<uint32_t>(std::max(1, p.page_size))),
+          .head_dim_qk = p.head_dim_qk,
+          .head_dim_vo = p.head_dim_vo,
+          .group_size = p.group_size(),
+          .row_tiles = grid_.row_tiles,
+          .sm_scale = p.sm_scale * extras.q_scale * extras.k_scale,
+          .v_scale = extras.v_scale,
+          .soft_cap = p.logits_soft_cap,
+          .is_packed = IsPacked(t, p) ? 1 : 0};
+}
+
+}  // namespace flashinfer::cuda
