@@ -33,7 +33,7 @@ ALLOWED = {
                    "examples/engine", "tests/support"],
     "tests": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch",
               "src/kernels", "src/backends", "src/ops", "examples/engine", "cli", "tests/support"],
-    "tests/support": ["include", "src/core", "src/cuda", "src/plan", "src/dispatch", "src/backends", "src/ops"],
+    "tests/support": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch", "src/backends", "src/ops"],
     "tests/install": ["include"],
 }
 # Where an include in quotes or angle brackets may be found, after the including file's folder.

@@ -3,55 +3,27 @@
 // environment.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
-#include "core/env.h"
 #include "flashinfer/attention/cascade.h"
 #include "flashinfer/attention/decode.h"
 #include "flashinfer/attention/prefill.h"
 #include "flashinfer/page.h"
+#include "support/call_counters.h"
 #include "support/cases/attention.h"
 #include "support/cases/mla.h"
-
-// The compiler does not know that the operators below belong together.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-
-namespace {
-std::atomic<int64_t> num_allocations{0};
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++num_allocations;
-  void* block = std::malloc(size == 0 ? 1 : size);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  ++num_allocations;
-  const auto to = static_cast<std::size_t>(alignment);
-  void* block = std::aligned_alloc(to, (size + to - 1) / to * to);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
-}
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
 
 namespace flashinfer::test {
 namespace {
 
-/// Allocations and environment reads of the second of two calls: the first starts the threads.
+/// The second of two calls: the first starts the threads.
 template <class Call>
 void ExpectQuiet(Call&& call) {
   call();
-  const int64_t allocations = num_allocations;
-  const int64_t env_reads = NumEnvReads();
+  const CallCounts before = CountedCalls();
   call();
-  EXPECT_EQ(num_allocations, allocations);
-  EXPECT_EQ(NumEnvReads(), env_reads);
+  const CallCounts after = CountedCalls();
+  EXPECT_EQ(after.allocations, before.allocations);
+  EXPECT_EQ(after.environment_reads, before.environment_reads);
+  EXPECT_EQ(after.kernel_fetches, before.kernel_fetches);
 }
 
 TEST(AttentionAllocations, NoneInRun) {
@@ -60,11 +32,11 @@ TEST(AttentionAllocations, NoneInRun) {
   const AttentionCase prefill_case{p, {300, 1}, {300, 2000}};
   const AttentionInputs decode_in(decode_case, 1);
   const AttentionInputs prefill_in(prefill_case, 2);
-  const int64_t before = num_allocations;
+  const int64_t before = CountedCalls().allocations;
   Workspace workspace;
   BatchDecode decode(workspace);
   BatchPrefill prefill(workspace);
-  EXPECT_GT(num_allocations, before);  // the counter counts
+  EXPECT_GT(CountedCalls().allocations, before);  // the counter counts
   decode.Plan(p, decode_in.pages());
   prefill.Plan(p, prefill_in.qo_indptr_view(), prefill_in.pages());
   ExpectQuiet([&] { decode.Run(decode_in.q, decode_in.cache(), decode_in.out, decode_in.lse); });

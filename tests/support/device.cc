@@ -63,6 +63,11 @@ TensorView DeviceCopies::operator()(const TensorView& view) {
           device_};
 }
 
+void DeviceCopies::Send() {
+  for (const Copy& copy : copies_) cuda::CopyToDevice(copy.block, copy.host, copy.bytes, {device_});
+  if (!copies_.empty()) cuda::Synchronize({device_});
+}
+
 void DeviceCopies::Fetch() {
   for (const Copy& copy : copies_) {
     if (!copy.is_tensor) continue;

@@ -48,6 +48,9 @@ class DeviceCopies {
   /// Of a part of a tensor that was copied; of any other memory, a copy of the dense tensor.
   TensorView operator()(const TensorView& view);
 
+  /// Copies again what was copied: the host memory has changed.
+  void Send();
+
   /// Waits for the device, and gives the host tensors what is there now.
   void Fetch();
 
