@@ -11,18 +11,24 @@
 
 namespace flashinfer::jit {
 
-/// An architecture to compile for, `90a`: compute capability 9.0 with the features of that chip
-/// alone.
+/// What instructions a binary may hold beside those that all later chips have.
+enum class Features : char {
+  kNone = 0,
+  kChip = 'a',    ///< `90a`: those of this chip, on which alone it runs
+  kFamily = 'f',  ///< `100f`: those that the chips of its family share, such as 10.0 and 10.3
+};
+
+/// An architecture to compile for: compute capability 9.0 is 90.
 struct Target {
   int32_t arch = 0;
-  bool is_specific = false;  ///< the `a` of 90a
+  Features features = Features::kNone;
   friend bool operator==(const Target&, const Target&) = default;
 };
 
 /// `90a`.
 std::string Name(Target target);
 
-/// Reads `90a`, or `sm_90a`; throws kInvalidArgument that lists the known ones.
+/// Reads `90a`, `100f`, `90`, or `sm_90a`; throws kInvalidArgument that lists the known ones.
 Target ParseTarget(std::string_view text);
 
 /// Every architecture that kernels are compiled for, each in the form with the most features.

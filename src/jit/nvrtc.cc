@@ -165,7 +165,7 @@ Target TargetFor(int32_t arch) {
     if (known / 10 == arch / 10 && known <= arch) nearest = std::max(nearest, known);
   }
   // The form with all features runs on its own architecture alone.
-  return nearest == arch || nearest == 0 ? target : Target{nearest, false};
+  return nearest == arch || nearest == 0 ? target : Target{nearest};
 }
 
 void SetCancelRequested(bool (*is_requested)()) {

@@ -145,6 +145,19 @@ TEST_P(KernelCompileTest, RecipesCompileWithinTheirBudgets) {
 INSTANTIATE_TEST_SUITE_P(Archs, KernelCompileTest, testing::ValuesIn(KernelArchs()),
                          [](const auto& info) { return "sm" + info.param; });
 
+/// What compiles for a chip has the features of its family too, so one kernel is enough.
+TEST_F(KernelCompileTest, FamiliesOfChips) {
+  const bool takes_all = !EnvOr("FLASHINFER_COMPILE_ALL", "").empty();
+  for (const char* arch : {"100f", "103f", "110f", "120f", "121f"}) {
+    for (const KernelFamilyInfo& family : KernelFamilies()) {
+      SCOPED_TRACE(fmt::format("sm_{} {}", arch, family.example));
+      EXPECT_NO_THROW(EXPECT_FALSE(CompileKernel(family.example, arch).cubin.empty()));
+      if (!takes_all) break;
+    }
+  }
+  EXPECT_THROW(CompileKernel("norm.simt", "90f"), Error);
+}
+
 /// tests/compile/must_fail.txt: `SPEC | ARCH | words of the message`.
 TEST_F(KernelCompileTest, SpecsThatMustFailSayWhy) {
   for (const std::string& line : Lines(Source("tests/compile/must_fail.txt"))) {

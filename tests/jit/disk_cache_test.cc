@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using test::ReadWholeFile;
 using test::WriteTextFile;
 
-const Target kTarget{90, true};
+const Target kTarget{90, Features::kChip};
 constexpr const char* kDigest = "0123456789abcdef0123456789abcdef";
 
 Binary MakeBinary(uint64_t seed, size_t size = 5000) {
@@ -91,7 +91,7 @@ TEST_F(DiskCacheTest, VersionsOfTheCompilerLieSideBySide) {
 }
 
 TEST_F(DiskCacheTest, AnotherArchitectureIsNotGivenOut) {
-  Cache().Save(kDigest, {80, false}, "norm.simt", MakeBinary(1));
+  Cache().Save(kDigest, {80}, "norm.simt", MakeBinary(1));
   EXPECT_FALSE(Load());
   EXPECT_THAT(ReadWholeFile(log_), testing::HasSubstr("is for sm_80, not sm_90a; removed"));
 }

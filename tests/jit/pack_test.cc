@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using test::ReadWholeFile;
 using test::WriteTextFile;
 
-const Target kTarget{90, true};
+const Target kTarget{90, Features::kChip};
 
 std::vector<PackedKernel> MakeKernels(uint64_t seed, int count) {
   std::mt19937_64 rng(seed);

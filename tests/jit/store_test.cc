@@ -19,7 +19,7 @@
 namespace flashinfer::jit {
 namespace {
 
-const Target kTarget{80, false};
+const Target kTarget{80};
 
 /// A unit that needs no kernel family: `body` is all that its entry does.
 Unit MakeUnit(const std::string& body) {
@@ -60,9 +60,9 @@ TEST_F(StoreTest, ManyThreadsGetOneKernel) {
 TEST_F(StoreTest, AnotherTargetIsAnotherKernel) {
   const Unit unit = MakeUnit("x[0] = 2;");
   EXPECT_EQ(Fetch(unit, kTarget).origin, Origin::kCompiled);
-  EXPECT_EQ(Fetch(unit, {90, true}).origin, Origin::kCompiled);
+  EXPECT_EQ(Fetch(unit, {90, Features::kChip}).origin, Origin::kCompiled);
   EXPECT_EQ(Fetch(unit, kTarget).origin, Origin::kMemory);
-  EXPECT_NE(Digest(unit, {90, false}), Digest(unit, {90, true}));
+  EXPECT_NE(Digest(unit, {90}), Digest(unit, {90, Features::kChip}));
 }
 
 TEST_F(StoreTest, AFailureIsEverybodysAndForgotten) {
