@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/activation.h"
 #include "support/host_tensor.h"
 
@@ -38,9 +37,8 @@ void Run(Harness& harness, const std::string& text) {
     xs.emplace_back(c.dtype, Dims{c.num_tokens, 2 * c.size}).Fill(0.5);
     outs.emplace_back(c.dtype_out, Dims{c.num_tokens, c.size});
   }
-  const auto explanation = ExplainOp<ActivationOp>(ProblemOf(c));
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<ActivationOp>(ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
@@ -50,10 +48,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("activation", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark ActivationBenchmark() { return {"activation", kCases, Run}; }
+
+}  // namespace flashinfer::bench

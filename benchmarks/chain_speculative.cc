@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/chain_speculative.h"
 #include "support/host_tensor.h"
 
@@ -29,9 +28,8 @@ void Run(Harness& harness, const std::string& text) {
   test::HostTensor drafted(DType::kI32, {c.num_rows, c.num_drafts});
   drafted.FillUniform(rng, 0, static_cast<double>(c.vocab_size - 1));
   const test::HostTensor tokens(DType::kI32, {c.num_rows, c.num_drafts + 1});
-  const auto explanation = ExplainOp<ChainSpeculativeOp>({DType::kF32, c.vocab_size});
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<ChainSpeculativeOp>({DType::kF32, c.vocab_size}),
                    .bytes = 8.0 * static_cast<double>(c.num_rows * c.vocab_size)},
                   [&](int64_t i) {
                     ChainSpeculativeSampling(draft, drafted, target, {tokens}, {.offset = i});
@@ -39,10 +37,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("chain_speculative", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark ChainSpeculativeBenchmark() { return {"chain_speculative", kCases, Run}; }
+
+}  // namespace flashinfer::bench

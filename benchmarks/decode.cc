@@ -3,7 +3,8 @@
 #include "flashinfer/attention/decode.h"
 
 #include "attention_batch.h"
-#include "harness.h"
+#include "op_benchmarks.h"
+#include "ops/batch_decode.h"
 
 namespace flashinfer::bench {
 namespace {
@@ -40,7 +41,7 @@ void Run(Harness& harness, const std::string& text) {
     decodes.emplace_back(workspace).Plan(problem, batch.pages(i));
   }
   harness.Measure({.text = text,
-                   .backend = BatchDecode::Explain(problem).chosen()->candidate,
+                   .backend = ChosenCandidate<BatchDecodeOp>(problem),
                    .bytes = bytes,
                    .flops = flops,
                    .math = c.dtype_kv == DType::kBF16 ? Math::kBF16 : Math::kF32},
@@ -51,10 +52,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("batch_decode", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark BatchDecodeBenchmark() { return {"batch_decode", kCases, Run}; }
+
+}  // namespace flashinfer::bench

@@ -5,8 +5,7 @@
 #include <random>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/gemm.h"
 #include "support/host_tensor.h"
 
@@ -30,10 +29,9 @@ void Run(Harness& harness, const std::string& text) {
   a.FillNormal(rng);
   b.FillNormal(rng);
   test::HostTensor out(c.dtype_out, {c.m, c.n});
-  const auto explanation = ExplainOp<GemmOp>({c.dtype_a, c.dtype_b, c.dtype_out, c.m, c.n, c.k});
   harness.Measure(
       {.text = text,
-       .backend = explanation.chosen()->candidate,
+       .backend = ChosenCandidate<GemmOp>({c.dtype_a, c.dtype_b, c.dtype_out, c.m, c.n, c.k}),
        .bytes = static_cast<double>((c.m + c.n) * c.k * SizeBytes(c.dtype_a) +
                                     c.m * c.n * SizeBytes(c.dtype_out)),
        .flops = 2.0 * static_cast<double>(c.m * c.n * c.k),
@@ -42,10 +40,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("gemm", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark GemmBenchmark() { return {"gemm", kCases, Run}; }
+
+}  // namespace flashinfer::bench

@@ -5,8 +5,7 @@
 #include <random>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/grouped_gemm.h"
 #include "support/host_tensor.h"
 
@@ -38,10 +37,9 @@ void Run(Harness& harness, const std::string& text) {
   GroupedGemmOptions options;
   if (c.has_scales) options.scales = {.a = a_scales, .b = b_scales};
   const test::HostTensor out(c.dtype_out, {num_rows, c.n});
-  const auto explanation =
-      ExplainOp<GroupedGemmOp>({c.dtype_a, c.dtype_b, c.dtype_out, c.has_scales, c.n, c.k});
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<GroupedGemmOp>(
+                       {c.dtype_a, c.dtype_b, c.dtype_out, c.has_scales, c.n, c.k}),
                    .bytes = static_cast<double>(c.num_groups * c.n * c.k * SizeBytes(c.dtype_b) +
                                                 num_rows * c.k * SizeBytes(c.dtype_a) +
                                                 num_rows * c.n * SizeBytes(c.dtype_out)),
@@ -52,10 +50,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("grouped_gemm", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark GroupedGemmBenchmark() { return {"grouped_gemm", kCases, Run}; }
+
+}  // namespace flashinfer::bench

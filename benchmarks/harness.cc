@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options, sampling, table and JSON lines of the benchmarks.
+// Sampling, table and JSON lines of the benchmarks.
 #include "harness.h"
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "flashinfer/cpu.h"
+#include "flashinfer/error.h"
 
 namespace flashinfer::bench {
 namespace {
@@ -105,34 +104,10 @@ std::string DeviceName() {
                      fields["cpu family"], fields["model"], NumThreads());
 }
 
-Harness::Harness(std::string_view op, int argc, char** argv) : op_(op) {
-  CLI::App app(
-      fmt::format("Benchmark of {}: median time, share of the machine's floor, peer.", op));
-  std::string peers;
-  int threads = 0;
-  bool print_device = false;
-  app.add_flag("--device", print_device, "Print the machine's name and end");
-  app.add_flag("--list", list_, "Print the cases and end");
-  app.add_option("--filter", filter_, "Only cases that contain this text");
-  app.add_option("--case", single_case_, "One case, as field=value words, instead of the list");
-  app.add_option("--seconds", seconds_, "Time to sample each case")->capture_default_str();
-  app.add_option("--threads", threads, "Threads (default: all cores)")->check(CLI::Range(1, 256));
-  app.add_option("--peers", peers, "JSON lines with a peer's times: op, case, peer, peer_us");
-  app.add_option("--output", output_, "Append JSON lines to this file");
-  app.add_option("--commit", commit_, "Commit to record (default: that of the folder)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e) == 0 ? 0 : 2);
-  }
-  if (threads > 0) SetNumThreads(threads);
-  if (print_device) {
-    fmt::print("{}\n", DeviceName());
-    std::exit(0);
-  }
-  if (!peers.empty()) ReadPeers(peers);
-  if (!output_.empty() && commit_.empty()) {
-    commit_ = FirstLine("git describe --always --dirty --exclude='*' 2>/dev/null");
+Harness::Harness(std::string_view op, const HarnessOptions& options) : op_(op), options_(options) {
+  if (!options.peers.empty()) ReadPeers(options.peers);
+  if ((options.json || !options.output.empty()) && options.commit.empty()) {
+    options_.commit = FirstLine("git describe --always --dirty --exclude='*' 2>/dev/null");
   }
 }
 
@@ -146,26 +121,34 @@ void Harness::ReadPeers(const std::string& path) {
 }
 
 std::vector<std::string> Harness::Cases(const std::vector<std::string>& standard) const {
-  std::vector<std::string> cases;
-  if (!single_case_.empty()) cases.push_back(single_case_);
-  for (const std::string& text : standard) {
-    if (single_case_.empty() && text.find(filter_) != std::string::npos) cases.push_back(text);
-  }
-  if (list_) {
-    for (const std::string& text : cases) fmt::print("{} {}\n", op_, text);
-    std::exit(0);
-  }
+  if (!options_.single_case.empty()) return {options_.single_case};
+  std::vector<std::string> cases = standard;
+  std::erase_if(cases, [&](const std::string& text) {
+    return std::any_of(
+        options_.filter.begin(), options_.filter.end(),
+        [&](const std::string& word) { return text.find(word) == std::string::npos; });
+  });
   return cases;
 }
 
 double Harness::Measure(const Case& c, const std::function<void(int64_t)>& run) {
   floors_.ForgetBandwidths();
   floors_.Us(c);  // measures what it needs
-  const double us = MedianUs(run, seconds_);
+  const double us = MedianUs(run, options_.seconds);
   const auto found = peers_.find(c.text);
   const PeerTime* peer = found == peers_.end() ? nullptr : &found->second;
-  Print(c, us, peer);
-  if (!output_.empty()) Write(c, us, peer);
+  const std::string line =
+      options_.json || !options_.output.empty() ? JsonLine(c, us, peer) : std::string();
+  if (options_.json) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  } else {
+    Print(c, us, peer);
+  }
+  if (options_.output.empty()) return us;
+  std::ofstream file(options_.output, std::ios::app);
+  file << line << "\n";
+  if (!file.flush()) throw Error(ErrorKind::kIo, options_.output + ": cannot be written");
   return us;
 }
 
@@ -184,7 +167,7 @@ void Harness::Print(const Case& c, double us, const PeerTime* peer) {
   std::fflush(stdout);
 }
 
-void Harness::Write(const Case& c, double us, const PeerTime* peer) {
+std::string Harness::JsonLine(const Case& c, double us, const PeerTime* peer) {
   nlohmann::ordered_json row{{"op", op_}, {"case", c.text}, {"backend", c.backend}, {"us", us}};
   if (c.bytes > 0) row["gb_per_s"] = c.bytes / us * 1e-3;
   if (c.flops > 0) row["tflop_per_s"] = c.flops / us * 1e-6;
@@ -195,14 +178,9 @@ void Harness::Write(const Case& c, double us, const PeerTime* peer) {
     row["ratio"] = peer->us / us;
   }
   row["device"] = DeviceName();
-  row["commit"] = commit_;
+  row["commit"] = options_.commit;
   row["date"] = Today();
-  std::ofstream file(output_, std::ios::app);
-  file << row.dump() << "\n";
-  if (!file.flush()) {
-    fmt::print(stderr, "{}: cannot write\n", output_);
-    std::exit(6);
-  }
+  return row.dump();
 }
 
 }  // namespace flashinfer::bench

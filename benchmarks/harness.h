@@ -56,25 +56,25 @@ class Floors {
   double gflop_per_s_[3] = {};
 };
 
-/// One benchmark program: options, table, output file.
-///
-///     int main(int argc, char** argv) {
-///       Harness harness("rmsnorm", argc, argv);
-///       for (const std::string& text : harness.Cases({"dtype=f32 hidden_size=4096"})) {
-///         …
-///         harness.Measure({.text = text, …}, [&](int64_t i) { RmsNorm(x[i % n], …); });
-///       }
-///     }
+struct HarnessOptions {
+  std::vector<std::string> filter;  ///< only cases whose text holds all of these
+  std::string single_case;          ///< instead of an operator's list
+  double seconds = 0.5;             ///< to sample each case
+  std::string peers;                ///< JSON lines with a peer's times: op, case, peer, peer_us
+  std::string output;               ///< JSON lines are appended to this file
+  std::string commit;               ///< to record; empty: that of the current folder
+  bool json = false;                ///< JSON lines on standard output instead of a table
+};
+
+/// Measures the cases of one operator: table, JSON lines.
 class Harness {
  public:
-  /// Reads the options (--help lists them) and exits on a wrong one or after --list.
-  Harness(std::string_view op, int argc, char** argv);
+  Harness(std::string_view op, const HarnessOptions& options);
 
-  /// The cases to run: `standard`, only those that contain --filter, or the one of --case. With
-  /// --list, prints them and ends the program.
+  /// The cases to run of `standard`.
   std::vector<std::string> Cases(const std::vector<std::string>& standard) const;
 
-  /// Measures, prints a line, and appends a JSON line to --output. Returns the median µs.
+  /// Measures, prints a line, and appends a JSON line to the output. Returns the median µs.
   double Measure(const Case& c, const std::function<void(int64_t)>& run);
 
  private:
@@ -85,16 +85,11 @@ class Harness {
 
   void ReadPeers(const std::string& path);
   void Print(const Case& c, double us, const PeerTime* peer);
-  void Write(const Case& c, double us, const PeerTime* peer);
+  std::string JsonLine(const Case& c, double us, const PeerTime* peer);
 
   std::string op_;
-  std::string filter_;
-  std::string single_case_;
-  std::string output_;
-  std::string commit_;
-  bool list_ = false;
+  HarnessOptions options_;
   bool header_printed_ = false;
-  double seconds_ = 0.5;
   Floors floors_;
   std::map<std::string, PeerTime> peers_;  // by case text
 };

@@ -5,8 +5,7 @@
 #include <random>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/linear.h"
 #include "support/gguf_blocks.h"
 #include "support/host_tensor.h"
@@ -74,10 +73,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("linear", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark LinearBenchmark() { return {"linear", kCases, Run}; }
+
+}  // namespace flashinfer::bench

@@ -5,8 +5,7 @@
 #include <random>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/merge_states.h"
 #include "support/host_tensor.h"
 
@@ -34,19 +33,16 @@ void Run(Harness& harness, const std::string& text) {
     outs.emplace_back(c.dtype, Dims{c.num_tokens, c.num_heads, c.head_dim});
   }
   const test::HostTensor s_merged(DType::kF32, {c.num_tokens, c.num_heads});
-  const auto explanation = ExplainOp<MergeStatesOp>({c.dtype});
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
-                  [&](int64_t i) {
-                    const auto copy = static_cast<size_t>(i % num_copies);
-                    MergeStates(vs[copy], ss[copy], outs[copy], s_merged);
-                  });
+  harness.Measure(
+      {.text = text, .backend = ChosenCandidate<MergeStatesOp>({c.dtype}), .bytes = bytes},
+      [&](int64_t i) {
+        const auto copy = static_cast<size_t>(i % num_copies);
+        MergeStates(vs[copy], ss[copy], outs[copy], s_merged);
+      });
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("merge_states", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark MergeStatesBenchmark() { return {"merge_states", kCases, Run}; }
+
+}  // namespace flashinfer::bench

@@ -5,7 +5,8 @@
 #include <random>
 
 #include "core/fields.h"
-#include "harness.h"
+#include "op_benchmarks.h"
+#include "ops/mla.h"
 #include "paged_batch.h"
 #include "support/host_tensor.h"
 
@@ -83,7 +84,7 @@ void Run(Harness& harness, const std::string& text) {
   const bool multiplies_bf16 = c.dtype == DType::kBF16 && c.dtype_kv != DType::kF16;
   harness.Measure(
       {.text = text,
-       .backend = BatchMla::Explain(problem).chosen()->candidate,
+       .backend = ChosenCandidate<MlaOp>(problem),
        .bytes = bytes,
        .flops = flops,
        .math = multiplies_bf16 ? Math::kBF16 : Math::kF32},
@@ -93,10 +94,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("batch_mla", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark MlaBenchmark() { return {"batch_mla", kCases, Run}; }
+
+}  // namespace flashinfer::bench

@@ -5,8 +5,7 @@
 #include <random>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/norm.h"
 #include "support/host_tensor.h"
 
@@ -55,9 +54,8 @@ void Run(Harness& harness, const std::string& text) {
     if (c.adds_residual) residuals.emplace_back(c.dtype, shape).Fill(0.0);
     outs.emplace_back(c.dtype_out, shape);
   }
-  const auto explanation = ExplainOp<NormOp>(ProblemOf(c));
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<NormOp>(ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
@@ -68,10 +66,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("norm", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark NormBenchmark() { return {"norm", kCases, Run}; }
+
+}  // namespace flashinfer::bench

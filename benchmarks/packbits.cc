@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/packbits.h"
 #include "support/host_tensor.h"
 
@@ -26,19 +25,16 @@ void Run(Harness& harness, const std::string& text) {
   std::vector<test::HostTensor> xs;
   for (int64_t i = 0; i < num_copies; ++i) xs.emplace_back(c.dtype, Dims{c.size}).Fill(1);
   const test::HostTensor packed(DType::kU8, {(c.size + 7) / 8});
-  const auto explanation = ExplainOp<PackBitsOp>(ProblemOf(c));
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
-                  [&](int64_t i) {
-                    PackBits(xs[static_cast<size_t>(i % num_copies)], packed,
-                             c.little ? BitOrder::kLittle : BitOrder::kBig);
-                  });
+  harness.Measure(
+      {.text = text, .backend = ChosenCandidate<PackBitsOp>(ProblemOf(c)), .bytes = bytes},
+      [&](int64_t i) {
+        PackBits(xs[static_cast<size_t>(i % num_copies)], packed,
+                 c.little ? BitOrder::kLittle : BitOrder::kBig);
+      });
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("packbits", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark PackBitsBenchmark() { return {"packbits", kCases, Run}; }
+
+}  // namespace flashinfer::bench

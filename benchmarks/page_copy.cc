@@ -7,8 +7,7 @@
 #include <random>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "ops/page_copy.h"
 #include "support/cases/page_copy.h"
 #include "support/host_tensor.h"
@@ -61,27 +60,24 @@ void Run(Harness& harness, const std::string& text) {
   const auto view = [](const int32_t* x, int64_t size) {
     return TensorView(x, DType::kI32, {size});
   };
-  const auto explanation = ExplainOp<PageAppendOp>({.dtype = c.dtype, .dtype_kv = c.dtype_kv});
-  harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
-                   .bytes = bytes,
-                   .written = elements * static_cast<double>(SizeBytes(c.dtype_kv))},
-                  [&](int64_t i) {
-                    const int64_t copy = i % num_copies;
-                    AppendPagedKvCache(
-                        ks[static_cast<size_t>(copy)], vs[static_cast<size_t>(copy)],
-                        view(requests.data(), kNumTokens), view(positions.data(), kNumTokens),
-                        {k_pool, v_pool, c.hnd ? KvLayout::kHND : KvLayout::kNHD},
-                        {view(indptr.data(), 2), view(indices.data() + copy * num_pages, num_pages),
-                         view(last.data(), 1)});
-                  });
+  harness.Measure(
+      {.text = text,
+       .backend = ChosenCandidate<PageAppendOp>({.dtype = c.dtype, .dtype_kv = c.dtype_kv}),
+       .bytes = bytes,
+       .written = elements * static_cast<double>(SizeBytes(c.dtype_kv))},
+      [&](int64_t i) {
+        const int64_t copy = i % num_copies;
+        AppendPagedKvCache(
+            ks[static_cast<size_t>(copy)], vs[static_cast<size_t>(copy)],
+            view(requests.data(), kNumTokens), view(positions.data(), kNumTokens),
+            {k_pool, v_pool, c.hnd ? KvLayout::kHND : KvLayout::kNHD},
+            {view(indptr.data(), 2), view(indices.data() + copy * num_pages, num_pages),
+             view(last.data(), 1)});
+      });
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("append_paged_kv_cache", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark PageAppendBenchmark() { return {"append_paged_kv_cache", kCases, Run}; }
+
+}  // namespace flashinfer::bench

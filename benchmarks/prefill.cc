@@ -3,7 +3,8 @@
 #include "flashinfer/attention/prefill.h"
 
 #include "attention_batch.h"
-#include "harness.h"
+#include "op_benchmarks.h"
+#include "ops/batch_prefill.h"
 
 namespace flashinfer::bench {
 namespace {
@@ -35,17 +36,14 @@ void Run(Harness& harness, const std::string& text) {
   prefill.Plan(problem, batch.qo_indptr(), batch.pages(0));
   const bool is_bf16 = c.dtype == DType::kBF16 && c.dtype_kv == DType::kBF16;
   harness.Measure({.text = text,
-                   .backend = BatchPrefill::Explain(problem).chosen()->candidate,
+                   .backend = ChosenCandidate<BatchPrefillOp>(problem),
                    .flops = 4.0 * pairs * static_cast<double>(c.num_qo_heads * c.head_dim),
                    .math = is_bf16 ? Math::kBF16 : Math::kF32},
                   [&](int64_t) { prefill.Run(batch.q(), batch.cache(), batch.out()); });
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("batch_prefill", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark BatchPrefillBenchmark() { return {"batch_prefill", kCases, Run}; }
+
+}  // namespace flashinfer::bench

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/quantize.h"
 #include "support/host_tensor.h"
 
@@ -37,9 +36,8 @@ void Run(Harness& harness, const std::string& text) {
   test::HostTensor scales(
       DType::kF32, c.group_size == 0 ? Dims{1} : Dims{c.num_rows, c.hidden_size / c.group_size});
   scales.Fill(0.01);
-  const auto explanation = ExplainOp<QuantizeOp>(ProblemOf(c));
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<QuantizeOp>(ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
@@ -49,10 +47,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("quantize", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark QuantizeBenchmark() { return {"quantize", kCases, Run}; }
+
+}  // namespace flashinfer::bench

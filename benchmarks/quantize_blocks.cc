@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/quantize_blocks.h"
 #include "support/host_tensor.h"
 
@@ -38,9 +37,8 @@ void Run(Harness& harness, const std::string& text) {
   }
   const test::HostTensor scales(c.format == BlockFormat::kNvFp4 ? DType::kE4M3 : DType::kE8M0,
                                 {BlockScaleBytes(c.scale_layout, c.num_rows, num_blocks)});
-  const auto explanation = ExplainOp<QuantizeBlocksOp>(ProblemOf(c));
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<QuantizeBlocksOp>(ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
@@ -50,10 +48,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("quantize_blocks", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark QuantizeBlocksBenchmark() { return {"quantize_blocks", kCases, Run}; }
+
+}  // namespace flashinfer::bench

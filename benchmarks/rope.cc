@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/rope.h"
 #include "support/host_tensor.h"
 
@@ -43,9 +42,8 @@ void Run(Harness& harness, const std::string& text) {
   const bool in_place = c.dtype_out == c.dtype;
   const RopeOptions options{.style = c.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox,
                             .cos_sin_cache = c.has_cache ? cache.view() : TensorView()};
-  const auto explanation = ExplainOp<RopeOp>(ProblemOf(c));
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<RopeOp>(ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
@@ -56,10 +54,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("rope", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark RopeBenchmark() { return {"rope", kCases, Run}; }
+
+}  // namespace flashinfer::bench

@@ -16,6 +16,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/release/bin"
+BENCH = [BIN / "flashinfer", "bench"]
 RESULTS = ROOT / "benchmarks/results"
 PEERS = ROOT / "benchmarks/peers"
 WORDS = ("the of to and in is that for it as was with be by on not he his but at are this have "
@@ -29,11 +30,11 @@ def output_of(*command, stdin=None):
 
 
 def run_operators(threads, only, commit):
-    for program in sorted(BIN.glob("*_benchmark")):
-        op = program.name.removesuffix("_benchmark")
+    all_cases = output_of(*BENCH, "--list").splitlines(keepends=True)
+    for op in dict.fromkeys(line.split()[0] for line in all_cases):
         if only and op not in only:
             continue
-        cases = output_of(program, "--list")
+        cases = "".join(line for line in all_cases if line.startswith(f"{op} "))
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as peers:
             # The allocator keeps its memory, so that no peer pays for pages that come and go.
             environment = {**os.environ, "OMP_NUM_THREADS": str(threads),
@@ -43,7 +44,7 @@ def run_operators(threads, only, commit):
                            stdout=peers, check=True, env=environment)
             output = RESULTS / f"{op}.jsonl"
             output.unlink(missing_ok=True)
-            subprocess.run([program, "--threads", str(threads), "--peers", peers.name,
+            subprocess.run([*BENCH, op, "--threads", str(threads), "--peers", peers.name,
                             "--output", output, "--commit", commit], check=True)
 
 
@@ -68,8 +69,7 @@ def request_rate(result):
 
 
 def device_name(threads):
-    program = next(BIN.glob("*_benchmark"))
-    return output_of(program, "--device", "--threads", threads).strip()
+    return output_of(*BENCH, "--print-device", "--threads", threads).strip()
 
 
 def run_engine(model, threads, commit):

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/sampling.h"
 #include "support/host_tensor.h"
 
@@ -38,8 +37,9 @@ void Run(Harness& harness, const std::string& text) {
                           .top_p = c.top_p,
                           .min_p = c.min_p,
                           .filter_order = c.joint ? FilterOrder::kJoint : FilterOrder::kTopKFirst};
-  const auto explanation = ExplainOp<SamplingOp>({c.dtype, c.vocab_size});
-  harness.Measure({.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes},
+  harness.Measure({.text = text,
+                   .backend = ChosenCandidate<SamplingOp>({c.dtype, c.vocab_size}),
+                   .bytes = bytes},
                   [&](int64_t i) {
                     options.offset = i;
                     SampleFromLogits(logits[static_cast<size_t>(i % num_copies)], tokens, options);
@@ -47,10 +47,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("sampling", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark SamplingBenchmark() { return {"sampling", kCases, Run}; }
+
+}  // namespace flashinfer::bench

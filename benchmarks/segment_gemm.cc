@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/segment_gemm.h"
 #include "support/host_tensor.h"
 
@@ -36,11 +35,10 @@ void Run(Harness& harness, const std::string& text) {
     indices.Set({i}, static_cast<double>(i % c.num_weights));
   }
   const test::HostTensor out(c.dtype_out, {num_rows, c.d_out});
-  const auto explanation = ExplainOp<SegmentGemmOp>({c.dtype, c.dtype_out, c.d_in, c.d_out});
   const int64_t used = std::min(c.num_weights, c.num_segments);
   harness.Measure(
       {.text = text,
-       .backend = explanation.chosen()->candidate,
+       .backend = ChosenCandidate<SegmentGemmOp>({c.dtype, c.dtype_out, c.d_in, c.d_out}),
        .bytes =
            static_cast<double>((used * c.d_in * c.d_out + num_rows * c.d_in) * SizeBytes(c.dtype) +
                                num_rows * c.d_out * SizeBytes(c.dtype_out)),
@@ -50,10 +48,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("segment_gemm", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark SegmentGemmBenchmark() { return {"segment_gemm", kCases, Run}; }
+
+}  // namespace flashinfer::bench

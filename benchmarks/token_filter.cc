@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/token_filter.h"
 #include "support/host_tensor.h"
 
@@ -45,9 +44,8 @@ void Run(Harness& harness, const std::string& text) {
     out.emplace_back(c.dtype, shape);
     if (i > 0) rows.push_back(rows[0].Clone());
   }
-  const auto explanation = ExplainOp<TokenFilterOp>({c.dtype, c.vocab_size});
   harness.Measure({.text = text,
-                   .backend = explanation.chosen()->candidate,
+                   .backend = ChosenCandidate<TokenFilterOp>({c.dtype, c.vocab_size}),
                    .bytes = bytes,
                    .written = bytes / 2},
                   [&](int64_t i) {
@@ -57,10 +55,7 @@ void Run(Harness& harness, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("token_filter", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark TokenFilterBenchmark() { return {"token_filter", kCases, Run}; }
+
+}  // namespace flashinfer::bench

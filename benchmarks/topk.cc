@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/fields.h"
-#include "dispatch/choose.h"
-#include "harness.h"
+#include "op_benchmarks.h"
 #include "support/cases/topk.h"
 #include "support/host_tensor.h"
 
@@ -32,18 +31,15 @@ void Run(Harness& harness, const std::string& text) {
   for (int64_t i = 1; i < num_copies; ++i) inputs.push_back(inputs[0].Clone());
   const test::HostTensor values(c.dtype, {c.num_rows, c.k});
   const test::HostTensor indices(DType::kI64, {c.num_rows, c.k});
-  const auto explanation = ExplainOp<TopKOp>({c.dtype, c.num_cols});
   harness.Measure(
-      {.text = text, .backend = explanation.chosen()->candidate, .bytes = bytes}, [&](int64_t i) {
+      {.text = text, .backend = ChosenCandidate<TopKOp>({c.dtype, c.num_cols}), .bytes = bytes},
+      [&](int64_t i) {
         TopK(inputs[static_cast<size_t>(i % num_copies)], values, indices, {.sorted = c.sorted});
       });
 }
 
 }  // namespace
-}  // namespace flashinfer::bench
 
-int main(int argc, char** argv) {
-  using namespace flashinfer::bench;
-  Harness harness("topk", argc, argv);
-  for (const std::string& text : harness.Cases(kCases)) Run(harness, text);
-}
+OpBenchmark TopKBenchmark() { return {"topk", kCases, Run}; }
+
+}  // namespace flashinfer::bench

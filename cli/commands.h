@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/sampler.h"
+#include "exit_codes.h"
 
 namespace flashinfer::cli {
 
@@ -75,9 +76,8 @@ int ReplayTrace(const ReplayOptions& options);
 int Explain(const ExplainOptions& options);
 int ReplayCalls(const ReplayCallsOptions& options);
 int ShowConfig(const ShowConfigOptions& options);
-
-inline constexpr int kExitMismatch = 1;
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitInterrupted = 130;
+/// Hands `check` or `bench` with all that follows over to the program flashinfer-cases beside this
+/// one, and returns only when that is not there.
+int RunCases(const std::string& command, const std::vector<std::string>& words);
 
 }  // namespace flashinfer::cli

@@ -1,38 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of flashinfer: reads the options, runs a command, turns errors into exit codes.
+// The command line of flashinfer: reads the options and runs a command.
 #include <cstdio>
-#include <exception>
-#include <new>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
-#include "flashinfer/error.h"
 #include "flashinfer/version.h"
 #include "kernel_commands.h"
 #include "option_checks.h"
+#include "program.h"
 
 namespace flashinfer::cli {
 namespace {
-
-int ExitCode(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInvalidArgument:
-      return kExitUsage;
-    case ErrorKind::kUnsupported:
-      return 3;
-    case ErrorKind::kCompile:
-      return 4;
-    case ErrorKind::kDevice:
-      return 5;
-    case ErrorKind::kIo:
-      return 6;
-    case ErrorKind::kInternal:
-      break;
-  }
-  return 70;
-}
 
 /// Everything that the command line can say.
 struct Options {
@@ -153,6 +133,11 @@ void AddReplayCalls(CLI::App& app, ReplayCallsOptions& o) {
   AddJson(command, o.json);
 }
 
+/// Commands of another program: all that follows goes there, --help too.
+void AddCases(CLI::App& app, const char* name, const char* meaning) {
+  app.add_subcommand(name, meaning)->prefix_command()->set_help_flag();
+}
+
 int Run(int argc, char** argv) {
   Options options;
   CLI::App app("LLM inference operators, and a small engine that serves models with them",
@@ -166,6 +151,8 @@ int Run(int argc, char** argv) {
   AddExplain(app, options);
   AddReplayCalls(app, options.replay_calls);
   AddKernelCommands(app, options.kernels);
+  AddCases(app, "check", "Run the operators' cases on every candidate, against float64 loops");
+  AddCases(app, "bench", "Measure operators on this machine's CPU");
   AddJson(*app.add_subcommand("show-config", "Version, devices, compiler, cache, switches"),
           options.show_config.json);
   try {
@@ -174,6 +161,9 @@ int Run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);
     fmt::print(stderr, "flashinfer: {} (see flashinfer --help)\n", error.what());
     return kExitUsage;
+  }
+  for (const char* name : {"check", "bench"}) {
+    if (app.got_subcommand(name)) return RunCases(name, app.get_subcommand(name)->remaining());
   }
   if (app.got_subcommand("generate")) return Generate(options.generate);
   if (app.got_subcommand("score")) return Score(options.score);
@@ -186,28 +176,9 @@ int Run(int argc, char** argv) {
   return Explain(options.explain);
 }
 
-/// What is still buffered must have arrived before the command counts as done.
-int FlushOutput(int exit_code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
-  throw Error(ErrorKind::kIo, "standard output: cannot be written");
-}
-
-int Main(int argc, char** argv) {
-  try {
-    return FlushOutput(Run(argc, argv));
-  } catch (const Error& error) {
-    fmt::print(stderr, "flashinfer: {}\n", error.what());
-    return ExitCode(error.kind());
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "flashinfer: out of memory\n");
-    return ExitCode(ErrorKind::kDevice);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "flashinfer: this is a bug: {}\n", error.what());
-    return ExitCode(ErrorKind::kInternal);
-  }
-}
-
 }  // namespace
 }  // namespace flashinfer::cli
 
-int main(int argc, char** argv) { return flashinfer::cli::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return flashinfer::cli::RunAsProgram(flashinfer::cli::Run, argc, argv);
+}

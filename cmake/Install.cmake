@@ -7,6 +7,10 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
 if(TARGET flashinfer_cli)
   install(TARGETS flashinfer_cli)
 endif()
+if(TARGET flashinfer_cases_program)  # check and bench, with the library's inside
+  install(TARGETS flashinfer_cases_program)
+  install(TARGETS flashinfer_internal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 # Outside libraries are linked inside: the targets file is all that a user's project needs.
 install(EXPORT flashinferTargets NAMESPACE flashinfer:: DESTINATION ${package_dir}
         FILE flashinferConfig.cmake)

@@ -27,7 +27,9 @@ ALLOWED = {
     "src/ops": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch",
                 "src/backends"],
     "examples/engine": ["include"],
-    "cli": ["include", "src/core", "examples/engine", "tests/support"],
+    "cli": ["include", "src/core", "examples/engine"],
+    # check and bench: a program of their own.
+    "cli/cases": ["include", "src/core", "src/cuda", "cli", "tests/support", "benchmarks"],
     "fuzz": ["include", "src/core", "examples/engine"],
     "benchmarks": ["include", "src/core", "src/plan", "src/dispatch", "src/cuda", "src/backends", "src/ops",
                    "examples/engine", "tests/support"],

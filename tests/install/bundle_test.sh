@@ -22,4 +22,5 @@ echo "$loaded" | grep -q "libflashinfer.*=> $folder/moved away" ||
 run "$bin/flashinfer" --version
 run "$bin/flashinfer" explain norm
 run "$bin/norm_test" --gtest_brief=1 --gtest_filter='*Errors*'
-run "$bin/norm_benchmark" --seconds 0.01 --filter num_rows=1
+run "$bin/flashinfer" check norm hidden_size=111
+run "$bin/flashinfer" bench norm num_rows=1 --seconds 0.01
