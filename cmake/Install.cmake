@@ -9,7 +9,7 @@ if(TARGET flashinfer_cli)
 endif()
 if(TARGET flashinfer_cases_program)  # check and bench, with the library's inside
   install(TARGETS flashinfer_cases_program)
-  install(TARGETS flashinfer_internal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS flashinfer_internal flashinfer_cases LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 # Outside libraries are linked inside: the targets file is all that a user's project needs.
 install(EXPORT flashinferTargets NAMESPACE flashinfer:: DESTINATION ${package_dir}
