@@ -10,6 +10,7 @@
 
 #include "cuda/device.h"
 #include "flashinfer/flashinfer.h"
+#include "gpu_prefill.h"
 #include "gpu_sampling.h"
 #include "gpu_tensor.h"
 #include "gpu_timer.h"
@@ -21,6 +22,8 @@ namespace {
 constexpr Device kDevice{DeviceType::kCuda, 0};
 /// What a decode kernel has been seen to read at on an H200, 2026-11-30.
 constexpr double kReadGbPerS = 4370;
+/// What cuBLASLt has been seen to multiply bf16 8192^3 at there, the same day.
+constexpr double kMultiplyTflopPerS = 764;
 
 class Report {
  public:
@@ -36,6 +39,22 @@ class Report {
     const double gb_per_s = bytes / us * 1e-3;
     fmt::print("{:44} {:9.2f} {:9.0f} {:6.0f}%\n", op + " " + text, us, gb_per_s,
                100 * gb_per_s / kReadGbPerS);
+    Write(op, text, backend, us, "gb_per_s", gb_per_s, gb_per_s / kReadGbPerS);
+  }
+
+  /// The same of what is bound by multiplying.
+  void MeasureFlops(const std::string& op, const std::string& text, double flops,
+                    const std::function<void(Stream)>& run, const std::string& backend) {
+    const double us = timer_.MedianUs(run);
+    const double tflop_per_s = flops / us * 1e-6;
+    fmt::print("{:44} {:9.2f} {:7.0f} T {:6.0f}%\n", op + " " + text, us, tflop_per_s,
+               100 * tflop_per_s / kMultiplyTflopPerS);
+    Write(op, text, backend, us, "tflop_per_s", tflop_per_s, tflop_per_s / kMultiplyTflopPerS);
+  }
+
+ private:
+  void Write(const std::string& op, const std::string& text, const std::string& backend, double us,
+             const char* rate_name, double rate, double floor_share) {
     std::fflush(stdout);
     if (!file_.is_open()) return;
     const std::time_t now = std::time(nullptr);
@@ -43,14 +62,13 @@ class Report {
     std::strftime(date, sizeof(date), "%Y-%m-%d", std::gmtime(&now));
     file_ << fmt::format(
         "{{\"op\": \"{}\", \"case\": \"{}\", \"backend\": \"{}\", \"us\": {:.2f}, "
-        "\"gb_per_s\": {:.1f}, \"floor_share\": {:.3f}, \"device\": \"{}\", \"commit\": \"{}\", "
+        "\"{}\": {:.1f}, \"floor_share\": {:.3f}, \"device\": \"{}\", \"commit\": \"{}\", "
         "\"date\": \"{}\"}}\n",
-        op, text, backend, us, gb_per_s, gb_per_s / kReadGbPerS, cuda::Properties(kDevice).name,
+        op, text, backend, us, rate_name, rate, floor_share, cuda::Properties(kDevice).name,
         commit_, date);
     file_.flush();
   }
 
- private:
   GpuTimer timer_{kDevice};
   std::string commit_;
   std::ofstream file_;
@@ -272,6 +290,8 @@ void MeasureAll(Report& report) {
     MeasureDecode(report, d);
   }
   MeasureLinears(report);
+  MeasurePrefills([&](auto&&... arguments) { report.MeasureFlops(arguments..., "cuda.mma"); },
+                  kDevice);
   for (int64_t num_rows : {1, 64, 256}) {
     MeasureSampling([&](auto&&... arguments) { report.Measure(arguments...); }, kDevice, num_rows);
   }

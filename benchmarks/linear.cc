@@ -51,8 +51,8 @@ Math MathOf(WeightFormat format) {
 
 void Run(Harness& harness, const std::string& text) {
   const auto c = ParseFields<test::LinearCase>(SplitWords(text));
-  const double weight_bytes =
-      static_cast<double>(c.rows * c.cols / BlockSize(c.format) * BlockBytes(c.format));
+  const int64_t num_blocks = c.rows * c.cols / BlockSize(c.format);
+  const auto weight_bytes = static_cast<double>(num_blocks * BlockBytes(c.format));
   const double bytes = weight_bytes +
                        static_cast<double>(c.num_tokens * c.cols * SizeBytes(c.dtype_x)) +
                        static_cast<double>(c.num_tokens * c.rows * SizeBytes(c.dtype_out));
