@@ -82,16 +82,8 @@ struct Traits {
 template <class T>
 __device__ __forceinline__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                                          uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
   const uint32_t b[2] = {b0, b1};
   ptx::mma_m16n8k16<T::kCompute>(d, a, b);
-#else
-  static_assert(T::kCompute == DType::kF16, "bf16 on tensor cores needs SM80");
-  const uint32_t low[2] = {a[0], a[1]};
-  const uint32_t high[2] = {a[2], a[3]};
-  ptx::mma_m16n8k8_f16(d, low, b0);
-  ptx::mma_m16n8k8_f16(d, high, b1);
-#endif
 }
 
 /// Rounds two values to the type that is multiplied.
