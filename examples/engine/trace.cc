@@ -20,6 +20,7 @@ constexpr size_t kMaxLineBytes = 1 << 20;
 constexpr int kMaxJsonDepth = 8;
 constexpr int64_t kMaxLength = 1 << 30;  // tokens
 constexpr double kMaxArrivalS = 1e9;     // about 30 years
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kAzureHeader = "TIMESTAMP,ContextTokens,GeneratedTokens";
 
 enum class Format { kUnknown, kMooncake, kAzure };
@@ -174,6 +175,8 @@ struct TraceReader::Impl {
       }
       if (text->bad()) Fail(ErrorKind::kIo, "cannot be read");
       if (line.ends_with('\r')) line.pop_back();
+      if (line_number == 1 && line.starts_with(kByteOrderMark))
+        line.erase(0, kByteOrderMark.size());
       if (line.find_first_not_of(" \t") != line.npos) return true;
       if (is_end) return false;
     }
@@ -182,7 +185,6 @@ struct TraceReader::Impl {
   /// Takes the header, if it is one.
   bool IsHeader() {
     if (format != Format::kUnknown) return false;
-    if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // byte order mark
     format = line == kAzureHeader ? Format::kAzure : Format::kMooncake;
     if (format == Format::kMooncake && line[line.find_first_not_of(" \t")] != '{') {
       FailField("is {}: neither a JSON object (Mooncake) nor '{}' (Azure)", Quoted(line),

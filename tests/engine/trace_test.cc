@@ -71,6 +71,7 @@ TEST(Trace, ReadsAzure) {
 TEST(Trace, AnEmptyTraceHasNoRequests) {
   EXPECT_THAT(Read(""), IsEmpty());
   EXPECT_THAT(Read("\n \r\n"), IsEmpty());
+  EXPECT_THAT(Read("\xef\xbb\xbf\n"), IsEmpty());  // a byte order mark alone
   EXPECT_THAT(Read("TIMESTAMP,ContextTokens,GeneratedTokens"), IsEmpty());
 }
 
