@@ -83,6 +83,7 @@ engine::Engine& Session::StartEngine() {
                 fmt::format("kv-mib: is {}, which no machine has", options_.kv_mib));
   }
   options.kv_bytes = options_.kv_mib << 20;
+  if (options_.on_cuda) options.device = {DeviceType::kCuda, 0};
   engine_.emplace(*checkpoint_, options);
   checkpoint_.reset();
   return *engine_;

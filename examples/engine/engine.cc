@@ -57,7 +57,8 @@ Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options) : opt
   model_.emplace(checkpoint, ModelLimits{.max_step_tokens = options_.scheduler.max_step_tokens,
                                          .max_requests = options_.scheduler.max_requests,
                                          .num_pages = num_pages,
-                                         .page_size = options.page_size});
+                                         .page_size = options.page_size,
+                                         .device = options.device});
 }
 
 Engine::~Engine() = default;

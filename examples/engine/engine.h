@@ -20,6 +20,7 @@ struct EngineOptions {
   int64_t kv_bytes = 0;  ///< of the KV cache; 0: eight requests as long as the context, but at
                          ///< least 64 MiB and at most 1 GiB (or one such request)
   int32_t page_size = 16;
+  Device device = {};  ///< that the model runs on
   SchedulerOptions scheduler = {};
 };
 

@@ -2,22 +2,19 @@
 // Packs a model's weights and runs its layers, one operator after the other.
 #include "engine/model.h"
 
-#include <sys/mman.h>
-
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
-#include <utility>
 
-#include <fmt/format.h>
-
+#include "engine/model_memory.h"
 #include "flashinfer/activation.h"
 #include "flashinfer/attention/decode.h"
 #include "flashinfer/attention/prefill.h"
-#include "flashinfer/error.h"
+#include "flashinfer/device.h"
 #include "flashinfer/gemm.h"
 #include "flashinfer/norm.h"
 #include "flashinfer/page.h"
@@ -26,60 +23,10 @@
 namespace flashinfer::engine {
 namespace {
 
-/// Memory that takes no space until it is written.
-class LazyMemory {
- public:
-  LazyMemory() = default;
-  explicit LazyMemory(size_t bytes) : bytes_(bytes) {
-    if (bytes == 0) return;
-    data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data_ == MAP_FAILED) {
-      throw Error(ErrorKind::kDevice, fmt::format("no memory for {} MiB", bytes >> 20));
-    }
-    madvise(data_, bytes, MADV_HUGEPAGE);  // decode reads a fifth faster from such
-  }
-  LazyMemory(LazyMemory&& other) noexcept { *this = std::move(other); }
-  LazyMemory& operator=(LazyMemory&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~LazyMemory() {
-    if (data_ != nullptr && data_ != MAP_FAILED) munmap(data_, bytes_);
-  }
-  char* data() const { return static_cast<char*>(data_); }
-
- private:
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
-};
-
-/// A dense f32 matrix of up to `max_rows` rows.
-class Scratch {
- public:
-  Scratch(int64_t max_rows, int64_t cols)
-      : memory_(static_cast<size_t>(max_rows * cols) * sizeof(float)), cols_(cols) {}
-  TensorView Rows(int64_t num_rows) const {
-    return TensorView(memory_.data(), DType::kF32, {num_rows, cols_});
-  }
-
- private:
-  LazyMemory memory_;
-  int64_t cols_;
-};
-
 struct Layer {
-  std::vector<float> attention_norm, ffn_norm, query_norm, key_norm, qkv_bias;
+  Vector attention_norm, ffn_norm, query_norm, key_norm, qkv_bias;
   PackedWeight qkv, attention_output, gate_up, down;
 };
-
-std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
-
-TensorView View(const std::vector<float>& values) {
-  if (values.empty()) return {};
-  return TensorView(values.data(), DType::kF32, {static_cast<int64_t>(values.size())});
-}
 
 TensorView View(std::span<const int32_t> values) {
   return TensorView(values.data(), DType::kI32, {static_cast<int64_t>(values.size())});
@@ -88,18 +35,29 @@ TensorView View(std::span<const int32_t> values) {
 /// Some of the heads that a matrix' columns are.
 TensorView Heads(const TensorView& matrix, int64_t first, int64_t num_heads, int64_t head_dim) {
   return TensorView(matrix.data_as<float>() + first * head_dim, DType::kF32,
-                    {matrix.shape(0), num_heads, head_dim}, {matrix.stride(0), head_dim, 1});
+                    {matrix.shape(0), num_heads, head_dim}, {matrix.stride(0), head_dim, 1},
+                    matrix.device());
 }
 
 /// Moves the wanted rows to the front.
-void KeepRows(const TensorView& matrix, std::span<const int32_t> rows) {
-  const auto cols = static_cast<size_t>(matrix.shape(1));
-  auto* data = matrix.data_as<float>();
+void KeepRows(const TensorView& matrix, std::span<const int32_t> rows, Stream stream) {
   for (size_t i = 0; i < rows.size(); ++i) {
+    const auto to = static_cast<int64_t>(i);
     // Rows rise, so a row is read before it is written over.
-    std::memmove(data + i * cols, data + static_cast<size_t>(rows[i]) * cols, cols * sizeof(float));
+    if (rows[i] != to) Copy(matrix[rows[i]], matrix[to], stream);
   }
 }
+
+/// On a CUDA device: attention of a number of tokens, each as a request of its own, and the whole
+/// step as it was recorded.
+struct TokenAttention {
+  explicit TokenAttention(Device device) : workspace(device) {}
+  Workspace workspace;
+  BatchDecode decode{workspace};
+  bool has_run = false;
+  std::optional<RecordedWork> step;
+  std::array<const void*, 5> lists{};  ///< that the recording reads
+};
 
 }  // namespace
 
@@ -118,40 +76,70 @@ struct Model::Impl {
 
   PackedWeight Pack(const Checkpoint& checkpoint, std::initializer_list<WeightView> sources);
   Layer LoadLayer(const Checkpoint& checkpoint, const LayerWeights& weights);
+  AttentionProblem ProblemOf(MaskMode mask) const;
   void Plan(const StepBatch& batch);
+  void PlanTokens(const StepBatch& batch);
   void Attend(const StepBatch& batch, const Layer& layer, const PagedKvCache& cache,
               const TensorView& x);
+  void RunAttention(const StepBatch& batch, const TensorView& q, const PagedKvCache& cache,
+                    const TensorView& out);
   void FeedForward(const Layer& layer, const TensorView& x);
+  void RunLayers(const StepBatch& batch);
+  void RunRecorded(const StepBatch& batch);
   PagedKvCache Cache(int64_t layer) const;
   PageTable Pages(const StepBatch& batch) const;
+  bool is_on_cpu() const { return device.type == DeviceType::kCpu; }
 
   ModelConfig config;
   ModelLimits limits;
+  Device device;
+  std::optional<OwnedStream> own_stream;
+  Stream stream;
   PackedWeight output;
   std::optional<PackedWeight> embedding;  ///< where it is not the output
-  std::vector<float> output_norm;
+  Vector output_norm, frequency_factors;
   std::vector<Layer> layers;
   int64_t packed_bytes = 0;
-  LazyMemory kv;
-  Scratch x, normed, qkv, attended, gate_up, activated, logits;
+  DeviceMemory kv;
+  Matrix x, normed, qkv, attended, gate_up, activated, logits;
+  StepList id_list{device}, position_list{device}, request_list{device};
+  StepList page_indptr_list{device}, page_list{device};
+  TensorView token_ids, positions, requests, page_indptr, page_indices;  // of the step
+
+  // On the CPU.
   Workspace decode_workspace, prefill_workspace;
   BatchDecode decode{decode_workspace};
   BatchPrefill prefill{prefill_workspace};
   std::vector<int32_t> prefill_qo_indptr, prefill_page_indptr;
+
+  // On a CUDA device.
+  Matrix host_logits;
+  std::map<int64_t, TokenAttention> recorded;  ///< steps of so many tokens, all of them decodes
+  TokenAttention other{device};
+  TokenAttention* attention = nullptr;  ///< of the step
+  std::vector<int32_t> token_requests, token_page_indptr, token_pages, token_last_len;
 };
 
 Model::Impl::Impl(const Checkpoint& checkpoint, const ModelLimits& lim)
     : config(checkpoint.config()),
       limits(lim),
-      output_norm(Copy(checkpoint.output_norm())),
-      kv(static_cast<size_t>(PageBytes(config, lim.page_size) * lim.num_pages)),
-      x(lim.max_step_tokens, config.hidden_size),
-      normed(lim.max_step_tokens, config.hidden_size),
-      qkv(lim.max_step_tokens, (config.num_qo_heads + 2 * config.num_kv_heads) * config.head_dim),
-      attended(lim.max_step_tokens, config.num_qo_heads * config.head_dim),
-      gate_up(lim.max_step_tokens, 2 * config.ffn_size),
-      activated(lim.max_step_tokens, config.ffn_size),
-      logits(lim.max_requests, config.vocab_size) {
+      device(lim.device),
+      output_norm(checkpoint.output_norm(), device),
+      frequency_factors(config.rope.frequency_factors, device),
+      kv(static_cast<size_t>(PageBytes(config, lim.page_size) * lim.num_pages), device),
+      x(lim.max_step_tokens, config.hidden_size, device),
+      normed(lim.max_step_tokens, config.hidden_size, device),
+      qkv(lim.max_step_tokens, (config.num_qo_heads + 2 * config.num_kv_heads) * config.head_dim,
+          device),
+      attended(lim.max_step_tokens, config.num_qo_heads * config.head_dim, device),
+      gate_up(lim.max_step_tokens, 2 * config.ffn_size, device),
+      activated(lim.max_step_tokens, config.ffn_size, device),
+      logits(lim.max_requests, config.vocab_size, device),
+      host_logits(is_on_cpu() ? 0 : lim.max_requests, config.vocab_size, {}) {
+  if (!is_on_cpu()) {
+    own_stream.emplace(device);
+    stream = own_stream->stream();
+  }
   output = Pack(checkpoint, {checkpoint.output()});
   if (!config.has_tied_output) embedding = Pack(checkpoint, {checkpoint.token_embedding()});
   layers.reserve(checkpoint.layers().size());
@@ -165,21 +153,24 @@ PackedWeight Model::Impl::Pack(const Checkpoint& checkpoint,
   const auto release = [](void* context, const WeightView& packed) {
     static_cast<const Checkpoint*>(context)->ReleasePages(packed);
   };
-  PackedWeight packed(std::span(sources.begin(), sources.size()),
-                      {.packed = release, .context = const_cast<Checkpoint*>(&checkpoint)});
+  PackedWeight packed(
+      std::span(sources.begin(), sources.size()),
+      {.device = device, .packed = release, .context = const_cast<Checkpoint*>(&checkpoint)});
   packed_bytes += static_cast<int64_t>(packed.size_bytes());
   return packed;
 }
 
 Layer Model::Impl::LoadLayer(const Checkpoint& checkpoint, const LayerWeights& weights) {
   Layer layer;
-  layer.attention_norm = Copy(weights.attention_norm);
-  layer.ffn_norm = Copy(weights.ffn_norm);
-  layer.query_norm = Copy(weights.q_norm);
-  layer.key_norm = Copy(weights.k_norm);
+  layer.attention_norm = Vector(weights.attention_norm, device);
+  layer.ffn_norm = Vector(weights.ffn_norm, device);
+  layer.query_norm = Vector(weights.q_norm, device);
+  layer.key_norm = Vector(weights.k_norm, device);
+  std::vector<float> qkv_bias;
   for (std::span<const float> bias : {weights.q_bias, weights.k_bias, weights.v_bias}) {
-    layer.qkv_bias.insert(layer.qkv_bias.end(), bias.begin(), bias.end());
+    qkv_bias.insert(qkv_bias.end(), bias.begin(), bias.end());
   }
+  layer.qkv_bias = Vector(qkv_bias, device);
   layer.qkv = Pack(checkpoint, {weights.q, weights.k, weights.v});
   layer.attention_output = Pack(checkpoint, {weights.attention_output});
   layer.gate_up = Pack(checkpoint, {weights.gate, weights.up});
@@ -193,52 +184,86 @@ PagedKvCache Model::Impl::Cache(int64_t layer) const {
   const int64_t page_size = shape[1] * shape[2] * shape[3];
   const Dims strides{config.num_layers * 2 * page_size, shape[2] * shape[3], shape[3], 1};
   uint16_t* k = reinterpret_cast<uint16_t*>(kv.data()) + layer * 2 * page_size;
-  return {TensorView(k, DType::kF16, shape, strides),
-          TensorView(k + page_size, DType::kF16, shape, strides), KvLayout::kHND};
+  return {TensorView(k, DType::kF16, shape, strides, device),
+          TensorView(k + page_size, DType::kF16, shape, strides, device), KvLayout::kHND};
 }
 
 PageTable Model::Impl::Pages(const StepBatch& batch) const {
-  return {View(batch.page_indptr), View(batch.page_indices), View(batch.last_page_len)};
+  return {page_indptr, page_indices,
+          is_on_cpu() ? View(batch.last_page_len) : View(token_last_len)};
+}
+
+AttentionProblem Model::Impl::ProblemOf(MaskMode mask) const {
+  AttentionProblem problem;
+  problem.mask = mask;
+  problem.dtype_q = problem.dtype_out = DType::kF32;
+  problem.dtype_kv = DType::kF16;
+  problem.num_qo_heads = static_cast<int32_t>(config.num_qo_heads);
+  problem.num_kv_heads = static_cast<int32_t>(config.num_kv_heads);
+  problem.head_dim_qk = problem.head_dim_vo = static_cast<int32_t>(config.head_dim);
+  problem.page_size = limits.page_size;
+  const float magnitude = config.rope.magnitude;
+  problem.sm_scale = magnitude * magnitude / std::sqrt(static_cast<float>(config.head_dim));
+  problem.arch = ArchOf(device);
+  return problem;
 }
 
 void Model::Impl::Plan(const StepBatch& batch) {
+  token_ids = id_list.Put(batch.token_ids, stream);
+  positions = position_list.Put(batch.positions, stream);
+  if (!is_on_cpu()) return PlanTokens(batch);
+  requests = View(batch.requests);
+  page_indptr = View(batch.page_indptr);
+  page_indices = View(batch.page_indices);
   const auto num_decodes = static_cast<size_t>(batch.num_decodes);
   const auto num_requests = static_cast<size_t>(batch.num_requests());
-  const auto problem_of = [&](MaskMode mask) {
-    AttentionProblem problem;
-    problem.mask = mask;
-    problem.dtype_q = problem.dtype_out = DType::kF32;
-    problem.dtype_kv = DType::kF16;
-    problem.num_qo_heads = static_cast<int32_t>(config.num_qo_heads);
-    problem.num_kv_heads = static_cast<int32_t>(config.num_kv_heads);
-    problem.head_dim_qk = problem.head_dim_vo = static_cast<int32_t>(config.head_dim);
-    problem.page_size = limits.page_size;
-    const float magnitude = config.rope.magnitude;
-    problem.sm_scale = magnitude * magnitude / std::sqrt(static_cast<float>(config.head_dim));
-    return problem;
-  };
-  const std::span<const int32_t> page_indptr(batch.page_indptr);
-  const std::span<const int32_t> page_indices(batch.page_indices);
+  const std::span<const int32_t> indptr(batch.page_indptr);
+  const std::span<const int32_t> pages(batch.page_indices);
   const std::span<const int32_t> last_page_len(batch.last_page_len);
   if (num_decodes > 0) {
-    decode.Plan(problem_of(MaskMode::kNone),
-                {View(page_indptr.first(num_decodes + 1)), View(page_indices),
-                 View(last_page_len.first(num_decodes))});
+    decode.Plan(ProblemOf(MaskMode::kNone), {View(indptr.first(num_decodes + 1)), View(pages),
+                                             View(last_page_len.first(num_decodes))});
   }
   if (num_requests > num_decodes) {
     // The others' lists begin at 0 again.
     prefill_qo_indptr.clear();
     prefill_page_indptr.clear();
-    const int32_t first_page = page_indptr[num_decodes];
+    const int32_t first_page = indptr[num_decodes];
     for (size_t i = num_decodes; i <= num_requests; ++i) {
       prefill_qo_indptr.push_back(batch.qo_indptr[i] - batch.num_decodes);
-      prefill_page_indptr.push_back(page_indptr[i] - first_page);
+      prefill_page_indptr.push_back(indptr[i] - first_page);
     }
-    prefill.Plan(
-        problem_of(MaskMode::kCausal), View(prefill_qo_indptr),
-        {View(prefill_page_indptr), View(page_indices.subspan(static_cast<size_t>(first_page))),
-         View(last_page_len.subspan(num_decodes))});
+    prefill.Plan(ProblemOf(MaskMode::kCausal), View(prefill_qo_indptr),
+                 {View(prefill_page_indptr), View(pages.subspan(static_cast<size_t>(first_page))),
+                  View(last_page_len.subspan(num_decodes))});
   }
+}
+
+/// On a CUDA device every token is a request of its own, whose keys end with itself.
+void Model::Impl::PlanTokens(const StepBatch& batch) {
+  token_requests.clear();
+  token_page_indptr.assign(1, 0);
+  token_pages.clear();
+  token_last_len.clear();
+  for (size_t t = 0; t < batch.token_ids.size(); ++t) {
+    const int32_t position = batch.positions[t];
+    const auto first =
+        batch.page_indices.begin() + batch.page_indptr[static_cast<size_t>(batch.requests[t])];
+    token_pages.insert(token_pages.end(), first, first + position / limits.page_size + 1);
+    token_page_indptr.push_back(static_cast<int32_t>(token_pages.size()));
+    token_last_len.push_back(position % limits.page_size + 1);
+    token_requests.push_back(static_cast<int32_t>(t));
+  }
+  requests = request_list.Put(token_requests, stream);
+  page_indptr = page_indptr_list.Put(token_page_indptr, stream);
+  page_indices = page_list.Put(token_pages, stream);
+  const int64_t num_tokens = batch.num_tokens();
+  const bool is_decode = batch.num_decodes == num_tokens &&
+                         static_cast<int64_t>(batch.logit_rows.size()) == num_tokens;
+  attention = is_decode ? &recorded.try_emplace(num_tokens, device).first->second : &other;
+  attention->decode.Plan(ProblemOf(MaskMode::kNone),
+                         {View(token_page_indptr), page_indices, View(token_last_len)}, Backend(),
+                         stream);
 }
 
 void Model::Impl::Attend(const StepBatch& batch, const Layer& layer, const PagedKvCache& cache,
@@ -247,21 +272,29 @@ void Model::Impl::Attend(const StepBatch& batch, const Layer& layer, const Paged
   const int64_t num_tokens = batch.num_tokens();
   const TensorView in = normed.Rows(num_tokens);
   const TensorView heads = qkv.Rows(num_tokens);
-  RmsNorm(hidden, View(layer.attention_norm), in, {.eps = c.rms_eps});
-  Linear(in, layer.qkv, heads, {.bias = View(layer.qkv_bias)});
+  RmsNorm(hidden, layer.attention_norm.view(), in, {.eps = c.rms_eps}, stream);
+  Linear(in, layer.qkv, heads, {.bias = layer.qkv_bias.view()}, stream);
   const TensorView q = Heads(heads, 0, c.num_qo_heads, c.head_dim);
   const TensorView k = Heads(heads, c.num_qo_heads, c.num_kv_heads, c.head_dim);
   const TensorView v = Heads(heads, c.num_qo_heads + c.num_kv_heads, c.num_kv_heads, c.head_dim);
-  if (!layer.query_norm.empty()) RmsNorm(q, View(layer.query_norm), q, {.eps = c.rms_eps});
-  if (!layer.key_norm.empty()) RmsNorm(k, View(layer.key_norm), k, {.eps = c.rms_eps});
-  ApplyRope(q, k, View(batch.positions), q, k,
+  const NormOptions norm{.eps = c.rms_eps};
+  if (!layer.query_norm.empty()) RmsNorm(q, layer.query_norm.view(), q, norm, stream);
+  if (!layer.key_norm.empty()) RmsNorm(k, layer.key_norm.view(), k, norm, stream);
+  ApplyRope(q, k, positions, q, k,
             {.style = c.rope.style,
              .rotary_dim = c.rope.rotary_dim,
              .rope_theta = c.rope.theta,
              .rope_scale = c.rope.scale,
-             .frequency_factors = View(c.rope.frequency_factors)});
-  AppendPagedKvCache(k, v, View(batch.requests), View(batch.positions), cache, Pages(batch));
-  const TensorView out = Heads(attended.Rows(num_tokens), 0, c.num_qo_heads, c.head_dim);
+             .frequency_factors = frequency_factors.view()},
+            stream);
+  AppendPagedKvCache(k, v, requests, positions, cache, Pages(batch), {}, stream);
+  RunAttention(batch, q, cache, Heads(attended.Rows(num_tokens), 0, c.num_qo_heads, c.head_dim));
+}
+
+void Model::Impl::RunAttention(const StepBatch& batch, const TensorView& q,
+                               const PagedKvCache& cache, const TensorView& out) {
+  if (!is_on_cpu()) return attention->decode.Run(q, cache, out, {}, {}, stream);
+  const int64_t num_tokens = batch.num_tokens();
   const int64_t num_decodes = batch.num_decodes;
   if (num_decodes > 0) decode.Run(q.Slice(0, num_decodes), cache, out.Slice(0, num_decodes));
   if (batch.num_requests() > num_decodes) {
@@ -274,11 +307,52 @@ void Model::Impl::FeedForward(const Layer& layer, const TensorView& hidden) {
   const TensorView in = normed.Rows(num_tokens);
   const TensorView both = gate_up.Rows(num_tokens);
   const TensorView product = activated.Rows(num_tokens);
-  Linear(attended.Rows(num_tokens), layer.attention_output, hidden, {.residual = hidden});
-  RmsNorm(hidden, View(layer.ffn_norm), in, {.eps = config.rms_eps});
-  Linear(in, layer.gate_up, both);
-  SiluAndMul(both, product);
-  Linear(product, layer.down, hidden, {.residual = hidden});
+  Linear(attended.Rows(num_tokens), layer.attention_output, hidden, {.residual = hidden}, stream);
+  RmsNorm(hidden, layer.ffn_norm.view(), in, {.eps = config.rms_eps}, stream);
+  Linear(in, layer.gate_up, both, {}, stream);
+  SiluAndMul(both, product, {}, stream);
+  Linear(product, layer.down, hidden, {.residual = hidden}, stream);
+}
+
+/// From the tokens to the logits, on tensors alone.
+void Model::Impl::RunLayers(const StepBatch& batch) {
+  const auto num_logits = static_cast<int64_t>(batch.logit_rows.size());
+  TensorView hidden = x.Rows(batch.num_tokens());
+  (embedding ? *embedding : output).GatherRows(token_ids, hidden, stream);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    Attend(batch, layers[i], Cache(static_cast<int64_t>(i)), hidden);
+    if (i + 1 == layers.size()) {
+      // Behind the last attention, only rows whose logits are wanted matter.
+      KeepRows(hidden, batch.logit_rows, stream);
+      KeepRows(attended.Rows(batch.num_tokens()), batch.logit_rows, stream);
+      hidden = x.Rows(num_logits);
+    }
+    if (num_logits > 0 || i + 1 < layers.size()) FeedForward(layers[i], hidden);
+  }
+  if (num_logits == 0) return;
+  const TensorView in = normed.Rows(num_logits);
+  RmsNorm(hidden, output_norm.view(), in, {.eps = config.rms_eps}, stream);
+  Linear(in, output, logits.Rows(num_logits), {}, stream);
+}
+
+/// A step of decodes alone: the first of so many runs, the second is recorded, and from then on the
+/// recording is launched.
+void Model::Impl::RunRecorded(const StepBatch& batch) {
+  TokenAttention& a = *attention;
+  const std::array<const void*, 5> lists{token_ids.data(), positions.data(), requests.data(),
+                                         page_indptr.data(), page_indices.data()};
+  if (a.lists != lists) {
+    a.lists = lists;
+    a.has_run = false;
+    a.step.reset();
+  }
+  if (!a.has_run) {
+    RunLayers(batch);
+    a.has_run = true;
+    return;
+  }
+  if (!a.step) a.step.emplace(stream, [&] { RunLayers(batch); });
+  a.step->Launch(stream);
 }
 
 Model::Model(const Checkpoint& checkpoint, const ModelLimits& limits)
@@ -295,26 +369,18 @@ int64_t Model::PageBytes(const ModelConfig& config, int32_t page_size) {
 
 TensorView Model::Forward(const StepBatch& batch) {
   Impl& m = *impl_;
-  const auto num_logits = static_cast<int64_t>(batch.logit_rows.size());
-  TensorView x = m.x.Rows(batch.num_tokens());
-  (m.embedding ? *m.embedding : m.output).GatherRows(View(batch.token_ids), x);
   m.Plan(batch);
-  for (size_t i = 0; i < m.layers.size(); ++i) {
-    m.Attend(batch, m.layers[i], m.Cache(static_cast<int64_t>(i)), x);
-    if (i + 1 == m.layers.size()) {
-      // Behind the last attention, only rows whose logits are wanted matter.
-      KeepRows(x, batch.logit_rows);
-      KeepRows(m.attended.Rows(batch.num_tokens()), batch.logit_rows);
-      x = m.x.Rows(num_logits);
-    }
-    if (x.shape(0) > 0) m.FeedForward(m.layers[i], x);
+  if (m.is_on_cpu() || m.attention == &m.other) {
+    m.RunLayers(batch);
+  } else {
+    m.RunRecorded(batch);
   }
+  const auto num_logits = static_cast<int64_t>(batch.logit_rows.size());
   const TensorView logits = m.logits.Rows(num_logits);
-  if (num_logits == 0) return logits;
-  const TensorView in = m.normed.Rows(num_logits);
-  RmsNorm(x, View(m.output_norm), in, {.eps = m.config.rms_eps});
-  Linear(in, m.output, logits);
-  return logits;
+  if (m.is_on_cpu()) return logits;
+  const TensorView host = m.host_logits.Rows(num_logits);
+  Copy(logits, host, m.stream);
+  return host;
 }
 
 }  // namespace flashinfer::engine

@@ -34,6 +34,7 @@ struct ModelLimits {
   int64_t max_requests = 64;
   int64_t num_pages = 0;
   int32_t page_size = 16;
+  Device device = {};  ///< that holds all of it and runs the steps
 };
 
 /// Weights, KV cache and scratch of one model.
@@ -50,7 +51,8 @@ class Model {
   /// Bytes of keys and values that a page takes, all layers together.
   static int64_t PageBytes(const ModelConfig& config, int32_t page_size);
 
-  /// The logits [num_logits, vocab_size] f32 of the wanted rows, valid until the next call.
+  /// The logits [num_logits, vocab_size] f32 of the wanted rows, in host memory, valid until the
+  /// next call.
   TensorView Forward(const StepBatch& batch);
 
  private:

@@ -12,6 +12,7 @@
 #include "flashinfer/backend.h"
 #include "flashinfer/config.h"
 #include "flashinfer/cpu.h"
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
 #include "flashinfer/gemm.h"
 #include "flashinfer/grouped_gemm.h"

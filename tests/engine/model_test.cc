@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/model_oracle.h"
 #include "engine/vocabulary.h"
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
 #include "support/gguf_blocks.h"
 #include "support/test_files.h"
@@ -27,12 +28,26 @@ Checkpoint Read(const TinyModel& model) {
   return Checkpoint::FromBytes("m.gguf", test::MakeTinyGguf(model));
 }
 
+/// The CPU, and the first CUDA device where there is one. FLASHINFER_TEST_DEVICE, `cpu` or `cuda`,
+/// leaves one of them.
+std::vector<Device> Devices() {
+  const std::string asked = test::EnvOr("FLASHINFER_TEST_DEVICE", "");
+  std::vector<Device> devices;
+  if (asked != "cuda") devices.push_back({});
+  if (asked != "cpu" && NumCudaDevices() > 0) devices.push_back({DeviceType::kCuda, 0});
+  return devices;
+}
+
 /// Logits of every token, computed in pieces of `chunk` tokens over scattered pages.
 std::vector<std::vector<double>> ModelLogits(const Checkpoint& checkpoint,
-                                             const std::vector<int32_t>& tokens, int32_t chunk) {
+                                             const std::vector<int32_t>& tokens, int32_t chunk,
+                                             Device device) {
   const std::vector<int32_t> pages{5, 2, 7, 0, 3, 6};
-  Model model(checkpoint,
-              {.max_step_tokens = 32, .max_requests = 32, .num_pages = 8, .page_size = 4});
+  Model model(checkpoint, {.max_step_tokens = 32,
+                           .max_requests = 32,
+                           .num_pages = 8,
+                           .page_size = 4,
+                           .device = device});
   std::vector<std::vector<double>> all;
   const auto num_tokens = static_cast<int32_t>(tokens.size());
   for (int32_t begin = 0; begin < num_tokens; begin += chunk) {
@@ -59,8 +74,8 @@ std::vector<std::vector<double>> ModelLogits(const Checkpoint& checkpoint,
   return all;
 }
 
-void ExpectMatchesOracle(const TinyModel& tiny) {
-  SCOPED_TRACE(tiny.architecture + " " + std::string(Name(tiny.format)));
+void ExpectMatchesOracle(const TinyModel& tiny, Device device) {
+  SCOPED_TRACE(tiny.architecture + " " + std::string(Name(tiny.format)) + " on " + Name(device));
   const Checkpoint checkpoint = Read(tiny);
   const std::vector<int32_t> tokens{3, 17, 200, 3, 99, 42, 7, 120, 64, 5, 31};
   const auto expected = test::OracleLogits(checkpoint, tokens);
@@ -70,7 +85,7 @@ void ExpectMatchesOracle(const TinyModel& tiny) {
                            : tiny.format == WeightFormat::kBF16 ? 1.6e-2
                                                                 : 4e-3;
   for (int32_t chunk : {11, 4, 1}) {
-    const auto actual = ModelLogits(checkpoint, tokens, chunk);
+    const auto actual = ModelLogits(checkpoint, tokens, chunk, device);
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t t = 0; t < tokens.size(); ++t) {
       double error = 0, norm = 0;
@@ -85,32 +100,38 @@ void ExpectMatchesOracle(const TinyModel& tiny) {
   }
 }
 
-TEST(ModelTest, EveryArchitectureAndFormatMatchesTheOracle) {
+class ModelTest : public testing::TestWithParam<Device> {};
+
+TEST_P(ModelTest, EveryArchitectureAndFormatMatchesTheOracle) {
   for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
     for (WeightFormat format : test::kWeightFormats) {
       TinyModel tiny;
       tiny.architecture = architecture;
       tiny.format = format;
       tiny.has_qkv_bias = tiny.architecture == "qwen2";
-      ExpectMatchesOracle(tiny);
+      ExpectMatchesOracle(tiny, GetParam());
     }
   }
 }
 
-TEST(ModelTest, FeaturesMatchTheOracle) {
+TEST_P(ModelTest, FeaturesMatchTheOracle) {
   TinyModel factors;
   factors.has_rope_factors = true;
-  ExpectMatchesOracle(factors);
+  ExpectMatchesOracle(factors, GetParam());
   TinyModel untied;
   untied.has_untied_output = true;
-  ExpectMatchesOracle(untied);
+  ExpectMatchesOracle(untied, GetParam());
   TinyModel biased;
   biased.has_qkv_bias = true;
-  ExpectMatchesOracle(biased);
+  ExpectMatchesOracle(biased, GetParam());
   TinyModel one_head;
   one_head.num_kv_heads = one_head.num_qo_heads;
-  ExpectMatchesOracle(one_head);
+  ExpectMatchesOracle(one_head, GetParam());
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, ModelTest, testing::ValuesIn(Devices()));
+// Without a device of the asked kind there is nothing to run.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelTest);
 
 /// All tokens of each prompt's answer.
 std::vector<std::vector<int32_t>> Answers(const Checkpoint& checkpoint,
@@ -164,7 +185,9 @@ TEST(EngineTest, RefusesWhatCannotBeServed) {
   EXPECT_THROW(Engine(checkpoint, {.context_length = 257}), Error);
 }
 
-TEST(RealModelTest, Stories260KTellsItsStory) {
+class RealModelTest : public testing::TestWithParam<Device> {};
+
+TEST_P(RealModelTest, Stories260KTellsItsStory) {
   const auto path = test::DataFile("stories260K/stories260K.bin");
   FLASHINFER_SKIP_WITHOUT(path);
   const Checkpoint checkpoint = Checkpoint::Open(path.string());
@@ -174,40 +197,51 @@ TEST(RealModelTest, Stories260KTellsItsStory) {
   request.max_tokens = 200;
   StreamDecoder decoder(*tokenizer, request.prompt[0]);
   std::string text;
-  const std::vector<std::vector<int32_t>> answers = Answers(checkpoint, {}, {request});
+  EngineOptions options;
+  options.device = GetParam();
+  const std::vector<std::vector<int32_t>> answers = Answers(checkpoint, options, {request});
   for (int32_t token : answers[0]) text += decoder.Push(token);
   text += decoder.Finish();
   EXPECT_EQ(text + "\n", test::ReadWholeFile(test::DataFile("stories260K/greedy_200.txt")));
 }
 
-class SmolLm2Test : public testing::Test {
+INSTANTIATE_TEST_SUITE_P(Devices, RealModelTest, testing::ValuesIn(Devices()));
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RealModelTest);
+
+class SmolLm2Test : public testing::TestWithParam<Device> {
  protected:
   void SetUp() override {
     FLASHINFER_SKIP_WITHOUT(test::ModelFile());
     FLASHINFER_SKIP_WITHOUT(test::DataFile("smollm2/expected.json"));
     std::ifstream(test::DataFile("smollm2/expected.json")) >> expected_;
     checkpoint_.emplace(Checkpoint::Open(test::ModelFile().string()));
+    options_.device = GetParam();
   }
   nlohmann::json expected_;
   std::optional<Checkpoint> checkpoint_;
+  EngineOptions options_;
 };
 
-TEST_F(SmolLm2Test, LikelihoodOfThePassage) {
+INSTANTIATE_TEST_SUITE_P(Devices, SmolLm2Test, testing::ValuesIn(Devices()));
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SmolLm2Test);
+
+TEST_P(SmolLm2Test, LikelihoodOfThePassage) {
   FLASHINFER_SKIP_WITHOUT(test::DataFile("smollm2/passage.txt"));
   const std::string text = test::ReadWholeFile(test::DataFile("smollm2/passage.txt"));
   const auto ids = LoadTokenizer(*checkpoint_)->Encode(text, SpecialTokens::kPlain);
-  Engine engine(*checkpoint_, {});
+  Engine engine(*checkpoint_, options_);
   EXPECT_NEAR(engine.MeanNll(ids), expected_["passage"]["mean_nll_nats"].get<double>(), 0.02);
 }
 
-TEST_F(SmolLm2Test, LikeliestNextTokens) {
+TEST_P(SmolLm2Test, LikeliestNextTokens) {
   for (const auto& chat : expected_["chat"]) {
     const double first = chat["next"][0]["p"], second = chat["next"][1]["p"];
     if (first < 1.2 * second) continue;
     Request request;
     request.prompt = chat["prompt_ids"].get<std::vector<int32_t>>();
     request.max_tokens = 1;
-    EXPECT_EQ(Answers(*checkpoint_, {}, {request})[0][0], chat["next"][0]["id"].get<int32_t>())
+    EXPECT_EQ(Answers(*checkpoint_, options_, {request})[0][0],
+              chat["next"][0]["id"].get<int32_t>())
         << chat["user"];
   }
 }

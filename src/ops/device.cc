@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA devices as an engine needs them, over the driver.
+#include "flashinfer/device.h"
+
+#include <cstring>
+
+#include "core/check.h"
+#include "cuda/device.h"
+#include "cuda/graph.h"
+#include "cuda/memory.h"
+
+namespace flashinfer {
+
+int32_t NumCudaDevices() { return cuda::NumDevices(); }
+int32_t ArchOf(Device device) { return cuda::ArchOf(device); }
+
+void Copy(const TensorView& from, const TensorView& to, Stream stream) {
+  CheckTensor("from", from).Contiguous();
+  CheckTensor("to", to).Is(from.dtype()).Shape(from.shape()).Contiguous();
+  const auto bytes = static_cast<size_t>(from.num_elements() * SizeBytes(from.dtype()));
+  if (bytes == 0) return;
+  const bool is_from_host = from.device().type == DeviceType::kCpu;
+  const bool is_to_host = to.device().type == DeviceType::kCpu;
+  if (is_from_host && is_to_host) {
+    std::memmove(to.data(), from.data(), bytes);
+  } else if (is_from_host) {
+    cuda::CopyToDevice(to.data(), from.data(), bytes, cuda::StreamOn(to.device(), stream));
+  } else if (is_to_host) {
+    cuda::CopyToHost(to.data(), from.data(), bytes, cuda::StreamOn(from.device(), stream));
+  } else {
+    cuda::CopyOnDevice(to.data(), from.data(), bytes, cuda::StreamOn(to.device(), stream));
+  }
+}
+
+void Synchronize(Stream stream) {
+  if (stream.device.type == DeviceType::kCuda) cuda::Synchronize(stream);
+}
+
+struct OwnedStream::Impl {
+  explicit Impl(Device device) : stream(cuda::CreateStream(device)) {}
+  ~Impl() { cuda::DestroyStream(stream); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  Stream stream;
+};
+
+OwnedStream::OwnedStream(Device device) : impl_(std::make_unique<Impl>(device)) {}
+OwnedStream::OwnedStream(OwnedStream&&) noexcept = default;
+OwnedStream& OwnedStream::operator=(OwnedStream&&) noexcept = default;
+OwnedStream::~OwnedStream() = default;
+Stream OwnedStream::stream() const { return impl_->stream; }
+
+struct RecordedWork::Impl {
+  ~Impl() {
+    if (graph != nullptr) cuda::DestroyGraph(graph);
+  }
+  Device device;
+  void* graph = nullptr;
+};
+
+RecordedWork::RecordedWork(Stream stream, const std::function<void()>& work)
+    : impl_(std::make_unique<Impl>()) {
+  FLASHINFER_CHECK(stream.device.type == DeviceType::kCuda && stream.handle != nullptr,
+                   "stream: is the default one of {}, expected an OwnedStream of a CUDA device",
+                   Name(stream.device));
+  impl_->device = stream.device;
+  impl_->graph = cuda::RecordGraph(stream, work);
+}
+
+RecordedWork::RecordedWork(RecordedWork&&) noexcept = default;
+RecordedWork& RecordedWork::operator=(RecordedWork&&) noexcept = default;
+RecordedWork::~RecordedWork() = default;
+
+void RecordedWork::Launch(Stream stream) const {
+  cuda::LaunchGraph(impl_->graph, cuda::StreamOn(impl_->device, stream));
+}
+
+}  // namespace flashinfer
