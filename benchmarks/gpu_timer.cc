@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events and graphs of the CUDA driver, opened at run time.
+// Recorded work between events of the CUDA driver, which only benchmarks need.
 #include "gpu_timer.h"
 
 #include <dlfcn.h>
@@ -12,14 +12,13 @@
 #include "cuda/device.h"
 #include "cuda/driver.h"
 #include "cuda/memory.h"
+#include "flashinfer/device.h"
 
 namespace flashinfer::bench {
 namespace {
 
 // Handles of the driver that only benchmarks use.
 using Event = void*;
-using Graph = void*;
-using GraphExec = void*;
 
 /// More than the L2 cache of any device, in rows that a norm reads.
 constexpr int64_t kFlushColumns = 8192;
@@ -27,18 +26,10 @@ constexpr size_t kFlushBytes = size_t{256} << 20;
 
 /// Entry points of libcuda beside those that the library uses, by their names there.
 struct TimerDriver {
-  int (*cuStreamCreate)(void** stream, unsigned flags);
-  int (*cuStreamDestroy_v2)(void* stream);
   int (*cuEventCreate)(Event*, unsigned flags);
   int (*cuEventDestroy_v2)(Event);
   int (*cuEventRecord)(Event, void* stream);
   int (*cuEventElapsedTime)(float* ms, Event, Event);
-  int (*cuStreamBeginCapture_v2)(void* stream, int mode);
-  int (*cuStreamEndCapture)(void* stream, Graph*);
-  int (*cuGraphInstantiateWithFlags)(GraphExec*, Graph, unsigned long long flags);
-  int (*cuGraphLaunch)(GraphExec, void* stream);
-  int (*cuGraphDestroy)(Graph);
-  int (*cuGraphExecDestroy)(GraphExec);
 };
 
 const TimerDriver& GetTimerDriver() {
@@ -51,18 +42,10 @@ const TimerDriver& GetTimerDriver() {
           reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
       FLASHINFER_CHECK(function != nullptr, "libcuda.so.1 has no {}", name);
     };
-    find(d.cuStreamCreate, "cuStreamCreate");
-    find(d.cuStreamDestroy_v2, "cuStreamDestroy_v2");
     find(d.cuEventCreate, "cuEventCreate");
     find(d.cuEventDestroy_v2, "cuEventDestroy_v2");
     find(d.cuEventRecord, "cuEventRecord");
     find(d.cuEventElapsedTime, "cuEventElapsedTime");
-    find(d.cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2");
-    find(d.cuStreamEndCapture, "cuStreamEndCapture");
-    find(d.cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
-    find(d.cuGraphLaunch, "cuGraphLaunch");
-    find(d.cuGraphDestroy, "cuGraphDestroy");
-    find(d.cuGraphExecDestroy, "cuGraphExecDestroy");
     return d;
   }();
   return driver;
@@ -97,10 +80,10 @@ void ReadThrough(void* block, Stream stream) {
 }  // namespace
 
 struct GpuTimer::Impl {
-  explicit Impl(Device d) : device(d), current(cuda::Properties(d)) {}
+  explicit Impl(Device d) : device(d), current(cuda::Properties(d)), stream(d) {}
   Device device;
   cuda::CurrentDevice current;
-  void* stream = nullptr;
+  OwnedStream stream;
   Event begin = nullptr;
   Event end = nullptr;
   void* flushed = nullptr;
@@ -108,8 +91,6 @@ struct GpuTimer::Impl {
 
 GpuTimer::GpuTimer(Device device) : impl_(std::make_unique<Impl>(device)) {
   const TimerDriver& d = GetTimerDriver();
-  constexpr unsigned kNonBlocking = 1;
-  Check(d.cuStreamCreate(&impl_->stream, kNonBlocking), "cuStreamCreate");
   Check(d.cuEventCreate(&impl_->begin, 0), "cuEventCreate");
   Check(d.cuEventCreate(&impl_->end, 0), "cuEventCreate");
   impl_->flushed = cuda::Allocate(nullptr, kFlushBytes, device);
@@ -122,35 +103,27 @@ GpuTimer::~GpuTimer() {
   cuda::Deallocate(nullptr, impl_->flushed, kFlushBytes, impl_->device);
   d.cuEventDestroy_v2(impl_->begin);
   d.cuEventDestroy_v2(impl_->end);
-  d.cuStreamDestroy_v2(impl_->stream);
 }
 
-Stream GpuTimer::stream() const { return {impl_->device, impl_->stream}; }
+Stream GpuTimer::stream() const { return impl_->stream.stream(); }
 
 double GpuTimer::MedianUs(const std::function<void(Stream)>& run, int num_samples) {
   const TimerDriver& d = GetTimerDriver();
-  constexpr int kThreadLocal = 1;
-  run(stream());
-  cuda::Synchronize(stream());
-  Graph graph = nullptr;
-  GraphExec exec = nullptr;
-  Check(d.cuStreamBeginCapture_v2(impl_->stream, kThreadLocal), "cuStreamBeginCapture");
-  run(stream());
-  Check(d.cuStreamEndCapture(impl_->stream, &graph), "cuStreamEndCapture");
-  Check(d.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiateWithFlags");
+  const Stream stream = this->stream();
+  run(stream);
+  cuda::Synchronize(stream);
+  const RecordedWork work(stream, [&] { run(stream); });
   std::vector<double> samples;
   for (int i = 0; i < num_samples + 3; ++i) {
-    ReadThrough(impl_->flushed, stream());
-    Check(d.cuEventRecord(impl_->begin, impl_->stream), "cuEventRecord");
-    Check(d.cuGraphLaunch(exec, impl_->stream), "cuGraphLaunch");
-    Check(d.cuEventRecord(impl_->end, impl_->stream), "cuEventRecord");
-    cuda::Synchronize(stream());
+    ReadThrough(impl_->flushed, stream);
+    Check(d.cuEventRecord(impl_->begin, stream.handle), "cuEventRecord");
+    work.Launch(stream);
+    Check(d.cuEventRecord(impl_->end, stream.handle), "cuEventRecord");
+    cuda::Synchronize(stream);
     float ms = 0;
     Check(d.cuEventElapsedTime(&ms, impl_->begin, impl_->end), "cuEventElapsedTime");
     if (i >= 3) samples.push_back(1e3 * static_cast<double>(ms));
   }
-  d.cuGraphExecDestroy(exec);
-  d.cuGraphDestroy(graph);
   std::nth_element(samples.begin(), samples.begin() + num_samples / 2, samples.end());
   return samples[static_cast<size_t>(num_samples / 2)];
 }

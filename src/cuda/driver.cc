@@ -57,7 +57,15 @@ std::string FindAll(void* library, Driver& d) {
   find("cuMemcpyHtoDAsync_v2", d.cuMemcpyHtoDAsync_v2);
   find("cuMemcpyDtoHAsync_v2", d.cuMemcpyDtoHAsync_v2);
   find("cuMemsetD8Async", d.cuMemsetD8Async);
+  find("cuStreamCreate", d.cuStreamCreate);
+  find("cuStreamDestroy_v2", d.cuStreamDestroy_v2);
   find("cuStreamSynchronize", d.cuStreamSynchronize);
+  find("cuStreamBeginCapture_v2", d.cuStreamBeginCapture_v2);
+  find("cuStreamEndCapture", d.cuStreamEndCapture);
+  find("cuGraphInstantiateWithFlags", d.cuGraphInstantiateWithFlags);
+  find("cuGraphLaunch", d.cuGraphLaunch);
+  find("cuGraphDestroy", d.cuGraphDestroy);
+  find("cuGraphExecDestroy", d.cuGraphExecDestroy);
   find("cuLibraryLoadData", d.cuLibraryLoadData);
   find("cuLibraryUnload", d.cuLibraryUnload);
   find("cuLibraryGetKernel", d.cuLibraryGetKernel);

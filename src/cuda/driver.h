@@ -20,6 +20,8 @@ using StreamHandle = struct StreamTag*;
 using Library = struct LibraryTag*;
 using KernelHandle = struct KernelTag*;
 using FunctionHandle = struct FunctionTag*;
+using GraphHandle = struct GraphTag*;
+using GraphExecHandle = struct GraphExecTag*;
 using DevicePointer = unsigned long long;
 
 inline constexpr Result kSuccess = 0;
@@ -93,7 +95,15 @@ struct Driver {
   Result (*cuMemcpyHtoDAsync_v2)(DevicePointer to, const void* from, size_t bytes, StreamHandle);
   Result (*cuMemcpyDtoHAsync_v2)(void* to, DevicePointer from, size_t bytes, StreamHandle);
   Result (*cuMemsetD8Async)(DevicePointer, unsigned char value, size_t bytes, StreamHandle);
+  Result (*cuStreamCreate)(StreamHandle*, unsigned flags);
+  Result (*cuStreamDestroy_v2)(StreamHandle);
   Result (*cuStreamSynchronize)(StreamHandle);
+  Result (*cuStreamBeginCapture_v2)(StreamHandle, int mode);
+  Result (*cuStreamEndCapture)(StreamHandle, GraphHandle*);
+  Result (*cuGraphInstantiateWithFlags)(GraphExecHandle*, GraphHandle, unsigned long long flags);
+  Result (*cuGraphLaunch)(GraphExecHandle, StreamHandle);
+  Result (*cuGraphDestroy)(GraphHandle);
+  Result (*cuGraphExecDestroy)(GraphExecHandle);
   Result (*cuLibraryLoadData)(Library*, const void* code, int* jit_options, void** jit_values,
                               unsigned num_jit, int* library_options, void** library_values,
                               unsigned num_library);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 
+#include "cuda/driver.h"
 #include "flashinfer/stream.h"
 
 namespace flashinfer::cuda {
@@ -16,9 +17,9 @@ void DestroyStream(Stream stream);
 /// In the order of `stream`, from device memory to device memory.
 void CopyOnDevice(void* to, const void* from, size_t bytes, Stream stream);
 
-/// A CUgraphExec of what `work` enqueues on the stream, which does not run.
-void* RecordGraph(Stream stream, const std::function<void()>& work);
-void LaunchGraph(void* graph, Stream stream);
-void DestroyGraph(void* graph);
+/// What `work` enqueues on the stream, which does not run.
+GraphExecHandle RecordGraph(Stream stream, const std::function<void()>& work);
+void LaunchGraph(GraphExecHandle graph, Stream stream);
+void DestroyGraph(GraphExecHandle graph);
 
 }  // namespace flashinfer::cuda

@@ -55,7 +55,7 @@ struct RecordedWork::Impl {
     if (graph != nullptr) cuda::DestroyGraph(graph);
   }
   Device device;
-  void* graph = nullptr;
+  cuda::GraphExecHandle graph = nullptr;
 };
 
 RecordedWork::RecordedWork(Stream stream, const std::function<void()>& work)

@@ -11,7 +11,7 @@
 
 #include "cuda/memory.h"
 #include "device/family_calls.h"
-#include "support/cuda_graph.h"
+#include "flashinfer/device.h"
 
 namespace flashinfer::test {
 namespace {
@@ -41,12 +41,13 @@ TEST(Graph, ReplaysGiveWhatCallsGive) {
   if (!cuda::Available(&why)) GTEST_SKIP() << why;
   for (FamilyCall& call : FamilyCalls(kDevice)) {
     SCOPED_TRACE(call.name);
-    const CudaStream stream(kDevice);
-    const auto first = ResultsOf(call, 1, stream.get(), call.run);  // loads the kernels
-    const CudaGraph graph(stream.get(), call.run);
+    const OwnedStream stream(kDevice);
+    const auto first = ResultsOf(call, 1, stream.stream(), call.run);  // loads the kernels
+    const RecordedWork graph(stream.stream(), [&] { call.run(stream.stream()); });
     for (uint64_t seed : {2, 3, 4, 5}) {
-      const auto replayed = ResultsOf(call, seed, stream.get(), [&](Stream s) { graph.Launch(s); });
-      const auto called = ResultsOf(call, seed, stream.get(), call.run);
+      const auto replayed =
+          ResultsOf(call, seed, stream.stream(), [&](Stream s) { graph.Launch(s); });
+      const auto called = ResultsOf(call, seed, stream.stream(), call.run);
       EXPECT_EQ(replayed, called) << "seed " << seed;
       EXPECT_NE(replayed, first) << "seed " << seed;
     }

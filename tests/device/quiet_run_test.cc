@@ -9,13 +9,13 @@
 
 #include "cuda/memory.h"
 #include "device/family_calls.h"
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
 #include "jit/key.h"
 #include "jit/store.h"
 #include "kernels/norm/norm_spec.h"
 #include "plan/decode_plan.h"
 #include "support/call_counters.h"
-#include "support/cuda_graph.h"
 
 namespace flashinfer::test {
 namespace {
@@ -50,14 +50,14 @@ TEST(QuietRun, EveryFamily) {
   if (!cuda::Available(&why)) GTEST_SKIP() << why;
   for (FamilyCall& call : FamilyCalls(kDevice)) {
     SCOPED_TRACE(call.name);
-    const CudaStream stream(kDevice);
-    call.prepare(1, stream.get());
+    const OwnedStream stream(kDevice);
+    call.prepare(1, stream.stream());
     call.on->Send();
-    call.run(stream.get());
+    call.run(stream.stream());
     const CallCounts before = CountedCalls();
-    for (int i = 0; i < 3; ++i) call.run(stream.get());
+    for (int i = 0; i < 3; ++i) call.run(stream.stream());
     ExpectSame(CountedCalls(), before);
-    cuda::Synchronize(stream.get());
+    cuda::Synchronize(stream.stream());
   }
 }
 
