@@ -33,3 +33,14 @@ if(FLASHINFER_TESTS)
   find_package(GTest 1.12 REQUIRED)        # libgtest-dev, libgmock-dev
   find_package(rapidcheck REQUIRED)        # librapidcheck-dev
 endif()
+
+# The Python binding: apache-tvm-ffi 0.1 of .venv (requirements.txt), headers and the library that
+# the process brings. Without it all is built but the binding.
+if(FLASHINFER_PYTHON_BINDING)
+  file(GLOB tvm_ffi_places ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/tvm_ffi)
+  find_path(TVM_FFI_ROOT include/tvm/ffi/c_api.h PATHS ${tvm_ffi_places} NO_DEFAULT_PATH)
+  find_library(TVM_FFI_LIBRARY tvm_ffi PATHS ${TVM_FFI_ROOT}/lib NO_DEFAULT_PATH)
+  if(NOT TVM_FFI_LIBRARY)
+    message(STATUS "no tvm-ffi in .venv: the Python binding is not built (tools/setup installs it)")
+  endif()
+endif()

@@ -26,6 +26,7 @@ ALLOWED = {
                      "src/kernels", "src/ops"],
     "src/ops": ["include", "src/core", "src/cuda", "src/jit", "src/plan", "src/dispatch",
                 "src/backends"],
+    "bindings/tvm_ffi": ["include"],
     "examples/engine": ["include"],
     "cli": ["include", "src/core", "examples/engine"],
     # check and bench: a program of their own.

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors, streams and errors at the border to other languages.
+#include "bindings/tvm_ffi/call.h"
+
+#include <tvm/ffi/dtype.h>
+
+#include <array>
+#include <new>
+#include <string>
+
+namespace flashinfer::bindings {
+namespace {
+
+struct DTypeRow {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+  DType dtype;
+};
+constexpr std::array kDTypes{
+    DTypeRow{kDLFloat, 32, 1, DType::kF32},
+    DTypeRow{kDLFloat, 16, 1, DType::kF16},
+    DTypeRow{kDLBfloat, 16, 1, DType::kBF16},
+    DTypeRow{kDLFloat8_e4m3fn, 8, 1, DType::kE4M3},
+    DTypeRow{kDLFloat8_e5m2, 8, 1, DType::kE5M2},
+    DTypeRow{kDLFloat4_e2m1fn, 4, 2, DType::kE2M1x2},
+    DTypeRow{kDLFloat8_e8m0fnu, 8, 1, DType::kE8M0},
+    DTypeRow{kDLInt, 8, 1, DType::kI8},
+    DTypeRow{kDLUInt, 8, 1, DType::kU8},
+    DTypeRow{kDLInt, 32, 1, DType::kI32},
+    DTypeRow{kDLInt, 64, 1, DType::kI64},
+    DTypeRow{kDLBool, 8, 1, DType::kBool},
+    DTypeRow{kDLInt, 4, 2, DType::kI4x2},
+};
+
+DType DTypeOf(DLDataType type) {
+  for (const DTypeRow& row : kDTypes) {
+    if (row.code == type.code && row.bits == type.bits && row.lanes == type.lanes) return row.dtype;
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              "a tensor's dtype is " + tvm::ffi::DLDataTypeToString(type) +
+                  ", accepted: float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, "
+                  "float8_e8m0fnu, float4_e2m1fnx2, int8, uint8, int32, int64, bool");
+}
+
+Device DeviceOf(DLDevice device) {
+  switch (device.device_type) {
+    case kDLCPU:
+    case kDLCUDAHost:  // page-locked host memory
+      return {};
+    case kDLCUDA:
+    case kDLCUDAManaged:
+      return {DeviceType::kCuda, device.device_id};
+    default:
+      throw Error(ErrorKind::kInvalidArgument, "a tensor is on a device of DLPack type " +
+                                                   std::to_string(device.device_type) +
+                                                   ", accepted: host memory and CUDA devices");
+  }
+}
+
+const char* ClassName(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalidArgument:
+      return "ValueError";
+    case ErrorKind::kUnsupported:
+      return "flashinfer.BackendSupportedError";
+    case ErrorKind::kCompile:
+      return "flashinfer.CompileError";
+    case ErrorKind::kDevice:
+      return "flashinfer.DeviceError";
+    case ErrorKind::kIo:
+      return "OSError";
+    case ErrorKind::kInternal:
+      return "RuntimeError";
+  }
+  return "RuntimeError";
+}
+
+}  // namespace
+
+TensorView ViewOf(const DLTensor& tensor) {
+  if (tensor.ndim > kMaxRank) {
+    throw Error(ErrorKind::kInvalidArgument, "a tensor has " + std::to_string(tensor.ndim) +
+                                                 " dimensions, at most " +
+                                                 std::to_string(kMaxRank) + " are accepted");
+  }
+  const DType dtype = DTypeOf(tensor.dtype);
+  const Device device = DeviceOf(tensor.device);
+  const auto rank = static_cast<size_t>(tensor.ndim);
+  auto* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  const Dims shape(std::span<const int64_t>(tensor.shape, rank));
+  if (tensor.strides == nullptr) return {static_cast<void*>(data), dtype, shape, device};
+  const Dims strides(std::span<const int64_t>(tensor.strides, rank));
+  return {static_cast<void*>(data), dtype, shape, strides, device};
+}
+
+Stream StreamOf(const TensorView& tensor) {
+  const Device device = tensor.device();
+  if (device.type == DeviceType::kCpu) return {};
+  return {device, TVMFFIEnvGetStream(kDLCUDA, device.index)};
+}
+
+tvm::ffi::Error ErrorOf(const Error& error) { return {ClassName(error.kind()), error.what(), ""}; }
+
+tvm::ffi::Error ErrorOf(const std::exception& error) {
+  const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return {out_of_memory ? "MemoryError" : "RuntimeError", error.what(), ""};
+}
+
+}  // namespace flashinfer::bindings

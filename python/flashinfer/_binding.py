@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of libflashinfer, loaded at the first call: ``lib.rmsnorm(x, weight, out, eps)``.
+
+They write into the tensors that they are given and return None, a number, or a plan. Tensors are
+whatever DLPack knows (torch, NumPy, CuPy, JAX), and None where an argument is optional.
+"""
+import os
+import pathlib
+import sys
+import threading
+
+from . import _errors
+
+_PACKAGE = pathlib.Path(__file__).resolve().parent
+_BINDING = "libflashinfer_tvm_ffi.so"
+
+
+def library_folders():
+    """Where the libraries are looked for: in FLASHINFER_LIBRARY_DIR when that is set; in the
+    package; beside a source tree, in its build."""
+    given = os.environ.get("FLASHINFER_LIBRARY_DIR")
+    if given:
+        return [pathlib.Path(given)]
+    source = _PACKAGE.parent.parent
+    folders = [_PACKAGE / "lib"]
+    if (source / "CMakePresets.json").exists():
+        folders.append(source / "build" / "release" / "lib")
+    return folders
+
+
+def _find_binding():
+    folders = library_folders()
+    for folder in folders:
+        if (folder / _BINDING).exists():
+            return folder / _BINDING
+    places = ", ".join(str(folder) for folder in folders)
+    raise ImportError(f"{_BINDING} is in none of: {places}")
+
+
+def _load():
+    import tvm_ffi  # 50 ms, and torch where it is installed: not before the first call
+
+    for name in ("BackendSupportedError", "CompileError", "DeviceError"):
+        tvm_ffi.register_error("flashinfer." + name, getattr(_errors, name))
+    tvm_ffi.register_error("NotImplementedError", NotImplementedError)
+    tvm_ffi.register_error("OSError", OSError)
+    # Never unloaded: objects of the library may outlive every Python name of it.
+    return tvm_ffi.load_module(str(_find_binding()), keep_module_alive=True)
+
+
+def _exported(function, as_tensor):
+    """`function`, whose arguments may also be arrays that do not export themselves by DLPack."""
+
+    def call(*args):
+        try:
+            return function(*args)
+        except BufferError:  # raised while arguments are converted: nothing has run yet
+            return function(*[_borrowed(arg, as_tensor) for arg in args])
+
+    return call
+
+
+def _borrowed(arg, as_tensor):
+    """A tensor over the memory of a NumPy array that is read-only or of a dtype of ml_dtypes."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(arg, numpy.ndarray):
+        return arg
+    itemsize = arg.dtype.itemsize
+    if any(stride % itemsize for stride in arg.strides):
+        raise ValueError(f"an array has strides of {arg.strides} bytes, "
+                         f"expected multiples of the item size {itemsize}")
+    strides = [stride // itemsize for stride in arg.strides]
+    return as_tensor(arg.ctypes.data, arg.dtype.name, list(arg.shape), strides)
+
+
+class _Library:
+    """Attributes are functions of the binding; each becomes an instance attribute when first used."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._module = None
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        with self._lock:
+            if self._module is None:
+                self._module = _load()
+            as_tensor = self._module.get_function("borrowed_tensor")
+        function = _exported(self._module.get_function(name), as_tensor)
+        setattr(self, name, function)
+        return function
+
+
+lib = _Library()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New tensors in the framework of those that were given, without importing any framework."""
+import functools
+import sys
+
+
+def framework_of(x):
+    """The module whose ``empty`` makes tensors like `x`: torch, numpy, cupy."""
+    return sys.modules[_framework_name(type(x))]
+
+
+@functools.lru_cache(maxsize=None)
+def _framework_name(kind):
+    for base in kind.__mro__:
+        name = base.__module__.partition(".")[0]
+        if name in ("torch", "numpy", "cupy"):
+            return name
+    raise TypeError(f"a tensor is a {kind.__module__}.{kind.__qualname__}, "
+                    "accepted: tensors of torch, arrays of NumPy or CuPy")
+
+
+def dtype_named(x, name):
+    """The dtype called `name` ("float16", "float8_e4m3fn") in the framework of `x`."""
+    framework = framework_of(x)
+    found = getattr(framework, name, None)
+    if found is None or framework.__name__ != "torch":
+        if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
+            import ml_dtypes
+
+            found = getattr(ml_dtypes, name)
+        elif name == "bool":
+            found = bool
+    if found is None:
+        raise TypeError(f"{framework.__name__} has no dtype {name}")
+    return found
+
+
+def dtype_name(dtype):
+    """The name of a framework's dtype, or of its name: "float16" of torch.float16 and "float16"."""
+    if isinstance(dtype, str):
+        return dtype
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return name.removeprefix("torch.")
+
+
+_empty_like = {}  # type of a tensor -> its framework's function
+
+
+def empty_like(x):
+    """A tensor of the shape, dtype and device of `x`."""
+    make = _empty_like.get(type(x))
+    if make is None:
+        make = _empty_like[type(x)] = framework_of(x).empty_like
+    return make(x)
+
+
+def empty(shape, like, dtype=None):
+    """A dense tensor on the device of `like`; `dtype` is one of its framework's, a name, or None
+    for that of `like`."""
+    if dtype is None:
+        dtype = like.dtype
+    elif isinstance(dtype, str):
+        dtype = dtype_named(like, dtype)
+    framework = framework_of(like)
+    if framework.__name__ == "torch":
+        return framework.empty(shape, dtype=dtype, device=like.device)
+    return framework.empty(shape, dtype=dtype)

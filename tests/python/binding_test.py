@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The border between Python and the library: arguments, strides, dtypes, errors, threads, imports."""
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import flashinfer
+from flashinfer._binding import lib
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def in_fresh_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_import_loads_no_framework_and_no_library():
+    done = in_fresh_python("import sys, flashinfer\n"
+                           "print([m for m in ('torch', 'numpy', 'tvm_ffi') if m in sys.modules])")
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_works_without_torch():
+    done = in_fresh_python("import sys; sys.modules['torch'] = None\n"
+                           "import numpy as np, flashinfer\n"
+                           "x = np.full((2, 64), 3, np.float32)\n"
+                           "print(flashinfer.rmsnorm(x, np.ones(64, np.float32), 0.0)[1, 5])")
+    assert (done.returncode, done.stdout.strip()) == (0, "1.0"), done.stderr
+
+
+def test_version_is_that_of_the_headers():
+    text = (SOURCE / "include/flashinfer/version.h").read_text()
+    numbers = re.findall(r"define FLASHINFER_VERSION_[A-Z]+ (\d+)", text)
+    assert flashinfer.__version__ == ".".join(numbers) == lib.version()
+
+
+def test_strides(tensors, rng):
+    wide = tensors.make(rng.standard_normal((7, 3, 96)), "float32")
+    weight = tensors.make(np.ones(64), "float32")
+    x = wide[::2, :, 16:80]
+    dense = tensors.make(np.ascontiguousarray(tensors.read(x)), "float32")
+    np.testing.assert_array_equal(tensors.read(flashinfer.rmsnorm(x, weight)),
+                                  tensors.read(flashinfer.rmsnorm(dense, weight)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_read_only_array(rng, dtype):
+    x = rng.standard_normal((3, 64)).astype(dtype)
+    weight = np.ones(64, dtype)
+    expected = flashinfer.rmsnorm(x, weight)
+    x.flags.writeable = False
+    assert (flashinfer.rmsnorm(x, weight) == expected).all()
+
+
+def test_strides_that_are_no_multiple_of_the_item_size():
+    record = np.zeros(4, [("a", np.uint8), ("b", ml_dtypes.bfloat16)])
+    with pytest.raises(ValueError, match="strides of"):
+        flashinfer.rmsnorm(record["b"].reshape(1, 4), np.ones(4, ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(weight=np.ones(63, np.float32)), r"weight: shape is \[63\], expected \[64\]"),
+    (dict(weight=None), "weight"),
+    (dict(input=np.ones((2, 64), np.float64)), "float64"),
+    (dict(input=np.ones((2, 64), np.int32)), "x: dtype is i32"),
+    (dict(input=np.ones((1,) * 6 + (64,), np.float32)), "7 dimensions"),
+    (dict(input=np.ones((2, 128), np.float32)[:, ::2]), "x: "),
+])
+def test_wrong_arguments_raise_value_error(change, words):
+    arguments = dict(input=np.ones((2, 64), np.float32), weight=np.ones(64, np.float32),
+                     out=np.ones((2, 64), np.float32))
+    with pytest.raises(ValueError, match=words):
+        flashinfer.rmsnorm(**{**arguments, **change})
+    assert (arguments["out"] == 1).all()
+
+
+def test_what_is_no_tensor_raises_type_error():
+    with pytest.raises(TypeError):
+        flashinfer.rmsnorm("x", np.ones(64, np.float32))
+    with pytest.raises(TypeError):
+        flashinfer.rmsnorm(np.ones((2, 64), np.float32), np.ones(64, np.float32), eps="small")
+
+
+def test_threads(rng):
+    x = rng.standard_normal((64, 256)).astype(np.float32)
+    weight = rng.standard_normal(256).astype(np.float32)
+    expected = flashinfer.rmsnorm(x, weight)
+    wrong = []
+
+    def work():
+        for _ in range(200):
+            if not (flashinfer.rmsnorm(x, weight) == expected).all():
+                wrong.append(threading.get_ident())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
