@@ -12,8 +12,6 @@
 namespace flashinfer::cli {
 namespace {
 
-constexpr const char* kArchs = "75,80,86,89,90a,100a,103a,110a,120a,121a";
-
 CLI::App& Add(CLI::App& app, const char* name, const char* meaning, KernelOptions& options) {
   CLI::App& command = *app.add_subcommand(name, meaning);
   command.add_flag("--json", options.json, "Print JSON");
@@ -38,10 +36,6 @@ void AddCompile(CLI::App& app, KernelOptions& options) {
   command.add_flag("--show", o.show, "Print the unit that is compiled, and stop");
   command.add_flag("--sass", o.sass, "Print the machine code, where nvdisasm is found");
   command.add_flag("--cached", o.use_cache, "Take it from packs or the cache, or leave it there");
-  command.footer(
-      "Examples:\n"
-      "  flashinfer compile 'norm.simt dtype=f16' --arch 80,90a\n"
-      "  flashinfer compile norm.simt --show");
 }
 
 void AddPack(CLI::App& app, KernelOptions& options) {
@@ -58,8 +52,6 @@ void AddPack(CLI::App& app, KernelOptions& options) {
       ->capture_default_str();
   build.add_option("-j,--jobs", o.jobs, "Processes; as many as cores and memory allow")
       ->check(CLI::Range(1, 1024));
-  build.footer(std::string("Example:\n  flashinfer pack build --arch ") + kArchs +
-               " --recipe packs/llama3.txt -o packs");
   for (const auto& [name, meaning] :
        {std::pair("list", "Kernels of packs; without a file, of those that are found"),
         std::pair("verify", "Unpack every kernel and compare its SHA-256"),
@@ -81,8 +73,6 @@ void AddDownload(CLI::App& app, const char* name, const char* meaning, KernelOpt
   command.add_option("--timeout", o.timeout_seconds, "Seconds without a byte until it gives up")
       ->check(CheckMoreThanZero)
       ->capture_default_str();
-  command.footer(std::string("Example:\n  flashinfer ") + name +
-                 " --url https://example.org/packs --arch 90a");
 }
 
 void AddWheel(CLI::App& app, const char* name, const char* meaning, KernelOptions& options) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line of flashinfer: reads the options and runs a command.
 #include <cstdio>
+#include <ranges>
+#include <string>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
 #include "flashinfer/version.h"
+#include "help_examples.h"
 #include "kernel_commands.h"
 #include "option_checks.h"
 #include "program.h"
@@ -139,6 +142,21 @@ void AddCases(CLI::App& app, const char* name, const char* meaning) {
   app.add_subcommand(name, meaning)->prefix_command()->set_help_flag();
 }
 
+/// What is under "Examples" in each command's help.
+void AddHelpExamples(CLI::App& app) {
+  for (const HelpExamples& examples : kHelpExamples) {
+    CLI::App* command = &app;
+    std::string footer = "Examples:";
+    for (auto word : std::views::split(examples.command, ' ')) {
+      command = command->get_subcommand(std::string(word.begin(), word.end()));
+    }
+    for (auto line : std::views::split(examples.lines, '\n')) {
+      footer += "\n  flashinfer " + std::string(line.begin(), line.end());
+    }
+    command->footer(footer);
+  }
+}
+
 int Run(int argc, char** argv) {
   Options options;
   CLI::App app("LLM inference operators, and a small engine that serves models with them",
@@ -156,6 +174,7 @@ int Run(int argc, char** argv) {
   AddCases(app, "bench", "Measure operators on this machine's CPU");
   AddJson(*app.add_subcommand("show-config", "Version, devices, compiler, cache, switches"),
           options.show_config.json);
+  AddHelpExamples(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

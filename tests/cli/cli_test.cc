@@ -2,6 +2,10 @@
 // The command line tool as a user runs it: output, exit codes, one-line errors.
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "cli_fixture.h"
@@ -95,6 +99,23 @@ TEST_F(CliTest, PeakMemoryIsTheFileTheCacheAndLittleMore) {
   const double file_mib =
       static_cast<double>(std::filesystem::file_size(ModelFile())) / (1024.0 * 1024.0);
   EXPECT_LE(nlohmann::json::parse(result.out)["peak_memory_mib"], file_mib + 32 + 64);
+}
+
+TEST_F(CliTest, HelpOfEveryCommandHasExamples) {
+  std::istringstream lines(Run("--help").out);
+  std::string line;
+  while (std::getline(lines, line) && line != "Subcommands:") {
+  }
+  std::vector<std::string> commands{"pack build", "pack list", "pack verify", "pack install"};
+  while (std::getline(lines, line) && !line.empty()) {
+    const std::string name = line.substr(2, line.find(' ', 2) - 2);
+    if (name != "pack" && name != "check" && name != "bench") commands.push_back(name);
+  }
+  ASSERT_GT(commands.size(), 20u);
+  for (const std::string& command : commands) {
+    const std::string help = Run(command + " --help").out;
+    EXPECT_NE(help.find("Examples:\n  flashinfer " + command), std::string::npos) << help;
+  }
 }
 
 TEST_F(CliTest, ToldOfItself) {
