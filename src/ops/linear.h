@@ -84,4 +84,9 @@ struct LinearOp {
   static std::span<const Candidate<Problem, Entry>> Candidates();
 };
 
+/// Who packed a weight looks its rows up.
+struct GatherRowsOp : LinearOp {
+  static constexpr std::string_view kName = "gather_rows";
+};
+
 }  // namespace flashinfer

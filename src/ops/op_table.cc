@@ -58,6 +58,7 @@ constexpr std::array<std::string_view, 9> kNorm{
 constexpr std::array<std::string_view, 12> kLinear{
     "format=f32",  "format=f16",  "format=bf16", "format=q4_0", "format=q4_1", "format=q8_0",
     "format=q4_k", "format=q6_k", "format=q5_0", "format=q5_1", "format=q5_k", "format=mxfp4"};
+constexpr std::array<std::string_view, 3> kGatherRows{"format=bf16", "format=q8_0", "format=q6_k"};
 constexpr std::array<std::string_view, 6> kRope{
     "dtype=f32 dtype_out=f32 interleaved=0",   "dtype=f16 dtype_out=f16 interleaved=0",
     "dtype=bf16 dtype_out=bf16 interleaved=0", "dtype=bf16 dtype_out=bf16 interleaved=1",
@@ -86,10 +87,16 @@ constexpr std::array<std::string_view, 7> kActivation{
 constexpr std::array<std::string_view, 1> kF32{"dtype=f32"};
 constexpr std::array<std::string_view, 3> kFloatTypes{"dtype=f32", "dtype=f16", "dtype=bf16"};
 
-constexpr std::array<std::string_view, 5> kAttention{
-    "dtype_q=f32 dtype_kv=f32 dtype_out=f32", "dtype_q=f16 dtype_kv=f16 dtype_out=f16",
-    "dtype_q=bf16 dtype_kv=bf16 dtype_out=bf16", "dtype_q=f32 dtype_kv=f16 dtype_out=f32",
-    "dtype_q=bf16 dtype_kv=f16 dtype_out=bf16 head_dim_qk=192 head_dim_vo=128"};
+constexpr std::array<std::string_view, 9> kAttention{
+    "dtype_q=f32 dtype_kv=f32 dtype_out=f32",
+    "dtype_q=f16 dtype_kv=f16 dtype_out=f16",
+    "dtype_q=bf16 dtype_kv=bf16 dtype_out=bf16",
+    "dtype_q=f32 dtype_kv=f16 dtype_out=f32",
+    "dtype_q=bf16 dtype_kv=f16 dtype_out=bf16 head_dim_qk=192 head_dim_vo=128",
+    "dtype_q=bf16 dtype_kv=e4m3 dtype_out=bf16",
+    "dtype_q=bf16 dtype_kv=e5m2 dtype_out=bf16",
+    "dtype_q=bf16 dtype_kv=i8 dtype_out=bf16",
+    "dtype_q=e4m3 dtype_kv=e4m3 dtype_out=bf16"};
 
 constexpr std::array<std::string_view, 6> kMla{
     "dtype_q=f32 dtype_kv=f32 dtype_out=f32",    "dtype_q=f16 dtype_kv=f16 dtype_out=f16",
@@ -129,6 +136,7 @@ constexpr OpRow kTable[] = {
     Row<SegmentGemmOp>(kSegmentGemm),
     Row<GroupedGemmOp>(kGroupedGemm),
     Row<LinearOp>(kLinear),
+    Row<GatherRowsOp>(kGatherRows),
     Row<NormOp>(kNorm),
     Row<RopeOp>(kRope),
     Row<ActivationOp>(kActivation),

@@ -118,42 +118,6 @@ TEST_P(LinearOnDeviceTest, TinyActivationsRoundToNumbers) {
   for (double value : out.Values()) EXPECT_LE(std::abs(value), 1e-36);
 }
 
-TEST_P(LinearOnDeviceTest, GatherRowsDequantisesExactly) {
-  std::mt19937_64 rng(14);
-  for (WeightFormat format : kWeightFormats) {
-    SCOPED_TRACE(Name(format));
-    const std::vector<uint8_t> data = RandomWeight(format, 37, 256, rng);
-    const WeightView view{data.data(), format, 37, 256};
-    const PackedWeight weight(view, {.device = GetParam()});
-    HostTensor ids(DType::kI32, {4});
-    ids.FillWith({36, 0, 17, 36});
-    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-      HostTensor out(dtype, {4, 256}, {dtype == DType::kF16 ? 261 : 260, 1});
-      DeviceCopies on(GetParam());
-      weight.GatherRows(on(ids), on(out));
-      on.Fetch();
-      const std::vector<double> all = Dequantize(view);
-      std::vector<double> expected;
-      for (int64_t row : {36, 0, 17, 36}) {
-        expected.insert(expected.end(), all.begin() + row * 256, all.begin() + (row + 1) * 256);
-      }
-      EXPECT_TRUE(AllNear(out, expected, {1e-6, dtype == DType::kF32 ? 2e-7 : 4e-3}));
-    }
-    ids.Set({2}, 37);
-    HostTensor out(DType::kF32, {4, 256});
-    if (GetParam().type == DeviceType::kCpu) {
-      EXPECT_THAT([&] { weight.GatherRows(ids, out); },
-                  ThrowsMessage<Error>("ids[2]: is 37, accepted: 0 to 36"));
-      continue;
-    }
-    ids.Set({1}, -1);
-    DeviceCopies on(GetParam());
-    weight.GatherRows(on(ids), on(out));
-    on.Fetch();
-    for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(std::isnan(out.At({i, 100})), i == 1 || i == 2);
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Devices, LinearOnDeviceTest, ::testing::ValuesIn(TestDevices()));
 // Without a device of the asked kind there is nothing to run.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LinearOnDeviceTest);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch indices, positions and sequence lengths: known answers, random batches, errors.
+// Batch indices, positions and sequence lengths: known answers, shared cases, errors.
 #include "ops/page_positions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
 
 #include "flashinfer/error.h"
 #include "support/candidates.h"
+#include "support/checks/page_positions.h"
+#include "support/compare.h"
 
 namespace flashinfer::test {
 namespace {
@@ -39,30 +40,20 @@ TEST(BatchIndicesPositions, KnownAnswer) {
   }
 }
 
-TEST(BatchIndicesPositions, RandomBatches) {
-  std::mt19937_64 rng(71);
-  for (int round = 0; round < 50; ++round) {
-    std::vector<int32_t> indptr{0};
-    std::vector<int32_t> lens;
-    std::vector<int32_t> requests;
-    std::vector<int32_t> positions;
-    for (int32_t b = 0; b < static_cast<int32_t>(rng() % 40); ++b) {
-      const int32_t count = static_cast<int32_t>(rng() % 7);
-      lens.push_back(count + static_cast<int32_t>(rng() % 100));
-      for (int32_t i = 0; i < count; ++i) {
-        requests.push_back(b);
-        positions.push_back(lens.back() - count + i);
-      }
-      indptr.push_back(indptr.back() + count);
-    }
-    Tokens t(requests.size() + rng() % 5);
-    GetBatchIndicesPositions(View(indptr), View(lens), View(t.batch_indices), View(t.positions));
-    requests.resize(t.positions.size(), -1);
-    positions.resize(t.positions.size(), -1);
-    EXPECT_EQ(t.batch_indices, requests);
-    EXPECT_EQ(t.positions, positions);
-  }
+class BatchIndicesPositionsTest : public ::testing::TestWithParam<BatchIndicesPositionsCase> {};
+
+TEST_P(BatchIndicesPositionsTest, EveryCandidateListsEachToken) {
+  ExpectCaseHolds(CheckBatchIndicesPositions, GetParam());
 }
+
+INSTANTIATE_TEST_SUITE_P(Shared, BatchIndicesPositionsTest,
+                         ::testing::ValuesIn(BatchIndicesPositionsCases()));
+
+class SeqLensTest : public ::testing::TestWithParam<SeqLensCase> {};
+
+TEST_P(SeqLensTest, EveryCandidateCountsEachPage) { ExpectCaseHolds(CheckSeqLens, GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Shared, SeqLensTest, ::testing::ValuesIn(SeqLensCases()));
 
 TEST(BatchIndicesPositions, ErrorsNameArgumentValueAndWhatIsAccepted) {
   Tokens t(4);

@@ -13,6 +13,7 @@
 #include "ops/linear.h"
 #include "ops/merge_state.h"
 #include "ops/page_copy.h"
+#include "ops/page_positions.h"
 #include "ops/sampling.h"
 #include "ops/segment_gemm.h"
 #include "ops/token_filter.h"
@@ -21,6 +22,7 @@
 #include "support/checks/activation.h"
 #include "support/checks/attention.h"
 #include "support/checks/chain_speculative.h"
+#include "support/checks/gather_rows.h"
 #include "support/checks/gemm.h"
 #include "support/checks/grouped_gemm.h"
 #include "support/checks/linear.h"
@@ -30,6 +32,7 @@
 #include "support/checks/norm.h"
 #include "support/checks/packbits.h"
 #include "support/checks/page_copy.h"
+#include "support/checks/page_positions.h"
 #include "support/checks/quantize.h"
 #include "support/checks/quantize_blocks.h"
 #include "support/checks/rope.h"
@@ -73,6 +76,8 @@ constexpr OpCheck Row() {
 constexpr OpCheck kTable[] = {
     Row<PageAppendOp, PageCopyCases, CheckPageAppend>(),
     Row<PageGatherOp, PageCopyCases, CheckPageGather>(),
+    Row<BatchIndicesPositionsOp, BatchIndicesPositionsCases, CheckBatchIndicesPositions>(),
+    Row<SeqLensOp, SeqLensCases, CheckSeqLens>(),
     Row<MergeStateOp, MergeStateCases, CheckMergeState>(),
     Row<MergeStatesOp, MergeStatesCases, CheckMergeStates, CheckVariableLengthMergeStates>(),
     Row<BatchDecodeOp, AllDecodeCases, CheckBatchDecode>(),
@@ -82,6 +87,7 @@ constexpr OpCheck kTable[] = {
     Row<SegmentGemmOp, SegmentGemmCases, CheckSegmentGemm>(),
     Row<GroupedGemmOp, GroupedGemmCases, CheckGroupedGemm>(),
     Row<LinearOp, LinearCases, CheckLinear>(),
+    Row<GatherRowsOp, GatherRowsCases, CheckGatherRows>(),
     Row<NormOp, NormCases, CheckNorm>(),
     Row<RopeOp, RopeCases, CheckRope>(),
     Row<ActivationOp, ActivationCases, CheckActivation>(),
