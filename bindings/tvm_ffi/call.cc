@@ -4,6 +4,7 @@
 
 #include <tvm/ffi/dtype.h>
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <string>
@@ -92,6 +93,50 @@ TensorView ViewOf(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return {static_cast<void*>(data), dtype, shape, device};
   const Dims strides(std::span<const int64_t>(tensor.strides, rank));
   return {static_cast<void*>(data), dtype, shape, strides, device};
+}
+
+TensorView As(const TensorView& tensor, DType dtype) {
+  if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
+  if (SizeBytes(tensor.dtype()) != SizeBytes(dtype)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "a tensor's dtype is " + std::string(Name(tensor.dtype())) +
+                    ", accepted: " + std::string(Name(dtype)) + " and others of its size");
+  }
+  return {tensor.data(), dtype, tensor.shape(), tensor.strides(), tensor.device()};
+}
+
+TensorView AsOneElement(std::string_view name, const TensorView& tensor) {
+  if (!tensor.defined()) return tensor;
+  if (tensor.num_elements() != 1) {
+    throw Error(ErrorKind::kInvalidArgument,
+                std::string(name) + ": is " + Text(tensor) + ", expected one number");
+  }
+  return {tensor.data(), tensor.dtype(), Dims{1}, tensor.device()};
+}
+
+TensorView AsRows(std::string_view name, const TensorView& tensor, int num_inner) {
+  if (!tensor.defined() || tensor.rank() == num_inner + 1) return tensor;
+  const int num_outer = tensor.rank() - num_inner;
+  int64_t rows = 1;
+  int64_t stride = 0;  // of a row; 0 until a dimension of more than one tells
+  for (int i = num_outer - 1; i >= 0; --i) {
+    if (tensor.shape(i) != 1) {
+      if (stride == 0) {
+        stride = tensor.stride(i);
+      } else if (rows != 0 && tensor.stride(i) != stride * rows) {
+        throw Error(ErrorKind::kInvalidArgument, std::string(name) + ": is " + Text(tensor) +
+                                                     ", whose rows are not evenly spaced");
+      }
+    }
+    rows *= tensor.shape(i);
+  }
+  Dims shape{rows};
+  Dims strides{stride};
+  for (int i = std::max(num_outer, 0); i < tensor.rank(); ++i) {
+    shape.Append(tensor.shape(i));
+    strides.Append(tensor.stride(i));
+  }
+  return {tensor.data(), tensor.dtype(), shape, strides, tensor.device()};
 }
 
 Stream StreamOf(const TensorView& tensor) {

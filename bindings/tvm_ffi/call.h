@@ -8,6 +8,8 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "flashinfer/error.h"
 #include "flashinfer/stream.h"
@@ -18,6 +20,17 @@ namespace flashinfer::bindings {
 /// A view of a DLPack tensor; throws kInvalidArgument for a dtype, device or rank that no operator
 /// takes.
 TensorView ViewOf(const DLTensor& tensor);
+
+/// `tensor` with its bytes taken as another dtype of the same size: engines keep fp8 scales and
+/// pairs of fp4 values as u8. Undefined views stay so.
+TensorView As(const TensorView& tensor, DType dtype);
+
+/// A single number as [1], whatever its rank.
+TensorView AsOneElement(std::string_view name, const TensorView& tensor);
+
+/// All dimensions but the last `num_inner` taken as one; throws kInvalidArgument where strides
+/// forbid it.
+TensorView AsRows(std::string_view name, const TensorView& tensor, int num_inner);
 
 /// The stream on which the caller's framework works now, on the device of `tensor`.
 Stream StreamOf(const TensorView& tensor);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bindings/tvm_ffi/call.h"
-#include "flashinfer/version.h"
 
 namespace flashinfer::bindings {
 namespace {
@@ -40,10 +39,7 @@ ffi::Tensor BorrowedTensor(int64_t address, const ffi::String& dtype,
   return ffi::Tensor::FromDLPack(&borrowed.release()->managed);
 }
 
-ffi::String LibraryVersion() { return Version(); }
-
 }  // namespace
 }  // namespace flashinfer::bindings
 
 FLASHINFER_EXPORT(borrowed_tensor, flashinfer::bindings::BorrowedTensor)
-FLASHINFER_EXPORT(version, flashinfer::bindings::LibraryVersion)

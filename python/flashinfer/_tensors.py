@@ -65,3 +65,38 @@ def empty(shape, like, dtype=None):
     if framework.__name__ == "torch":
         return framework.empty(shape, dtype=dtype, device=like.device)
     return framework.empty(shape, dtype=dtype)
+
+
+def is_on_cuda(x):
+    """Whether a tensor is in the memory of a CUDA device."""
+    device = getattr(x, "device", None)
+    return getattr(device, "type", None) == "cuda" or framework_of(x).__name__ == "cupy"
+
+
+def on_host(x):
+    """`x` where the host can read it: the same, or a copy, which waits for the device."""
+    if x is None or not is_on_cuda(x):
+        return x
+    return x.cpu() if hasattr(x, "cpu") else x.get()
+
+
+def like_device(host, like):
+    """A host tensor on the device of `like`."""
+    return host.to(like.device) if is_on_cuda(like) and hasattr(host, "to") else host
+
+
+def as_dtype(x, name):
+    """`x` of the dtype called `name`: the same, or converted."""
+    if dtype_name(x.dtype) == name:
+        return x
+    dtype = dtype_named(x, name)
+    return x.to(dtype) if hasattr(x, "to") else x.astype(dtype)
+
+
+def scalar_or_tensor(value):
+    """(number, tensor or None) of a scale given either way, as the library's functions take it."""
+    if value is None:
+        return 1.0, None
+    if isinstance(value, (int, float)):
+        return float(value), None
+    return 1.0, value

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gated activations (Shazeer, GLU Variants Improve Transformer, 2020).
+
+``input`` is ``[…, 2 * size]`` of float32, float16 or bfloat16, ``out`` is ``[…, size]`` of its
+dtype, or of float8_e4m3fn or float8_e5m2, which hold the result rounded and saturated. All is
+computed in float32. ValueError names what is wrong, before anything is written. ``enable_pdl`` is
+a hint for GPUs and changes no result.
+"""
+from ._binding import lib
+from ._pending import pending
+from ._tensors import empty
+from .jit.modules import gen_act_and_mul_module
+
+
+def _out_of(input):
+    shape = tuple(input.shape)
+    if not shape or shape[-1] % 2 != 0:
+        raise ValueError(f"input: shape is {list(shape)}, expected an even last dimension")
+    return empty(shape[:-1] + (shape[-1] // 2,), input)
+
+
+def silu_and_mul(input, out=None, enable_pdl=None):
+    """silu(first half) · second half, with silu(z) = z / (1 + e^-z).
+
+    Returns:
+        `out`, made when None.
+    """
+    if out is None:
+        out = _out_of(input)
+    lib.silu_and_mul(input, out)
+    return out
+
+
+def gelu_tanh_and_mul(input, out=None, enable_pdl=None):
+    """gelu(first half) · second half, with the normal distribution's Φ by its tanh approximation
+    (Hendrycks and Gimpel, 2016).
+
+    Returns:
+        `out`, made when None.
+    """
+    if out is None:
+        out = _out_of(input)
+    lib.gelu_tanh_and_mul(input, out)
+    return out
+
+
+def gelu_and_mul(input, out=None, enable_pdl=None):
+    """gelu(first half) · second half, with gelu(z) = z · Φ(z) (Hendrycks and Gimpel, 2016).
+
+    Returns:
+        `out`, made when None.
+    """
+    if out is None:
+        out = _out_of(input)
+    lib.gelu_and_mul(input, out)
+    return out
+
+
+silu_and_mul_scaled_nvfp4_experts_quantize = pending("silu_and_mul_scaled_nvfp4_experts_quantize")

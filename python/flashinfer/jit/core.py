@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands for a kernel module of the original."""
+import dataclasses
+import pathlib
+import typing
+
+from .._binding import lib
+from .._errors import MissingJITCacheError
+from . import env
+
+
+@dataclasses.dataclass
+class JitSpec:
+    """A family of kernels under the name that the original gives it.
+
+    There is nothing to build ahead: ``build_and_load()`` returns the library's functions, which
+    compile what a call needs when it first needs it.
+    """
+
+    name: str
+    sources: list = dataclasses.field(default_factory=list)
+    needs_device_linking: bool = False
+    variant: typing.Any = None  # of a user: (name, declaration, tensor names, scalar names)
+
+    @property
+    def is_compiled(self):
+        return True
+
+    @property
+    def is_aot(self):
+        return True
+
+    @property
+    def aot_path(self):
+        return env.FLASHINFER_AOT_DIR / self.name
+
+    @property
+    def jit_library_path(self):
+        return env.FLASHINFER_JIT_DIR / self.name
+
+    @property
+    def lock_path(self):
+        return env.FLASHINFER_JIT_DIR / "tmp" / f"{self.name}.lock"
+
+    def get_library_path(self):
+        return self.aot_path
+
+    def get_object_paths(self):
+        return []
+
+    def get_compile_commands(self):
+        return []
+
+    def build(self, verbose=False, need_lock=True):
+        self._refuse_variant()
+
+    def build_and_load(self):
+        self._refuse_variant()
+        return lib
+
+    def load(self, so_path=None):
+        return self.build_and_load()
+
+    def try_load(self):
+        return self.build_and_load()
+
+    def _refuse_variant(self):
+        if self.variant is not None:
+            raise NotImplementedError(
+                f"{self.name}: variants in CUDA C++ are written against the original's headers, "
+                "which this library has not; write them against flashinfer/attention/variant.h")
+
+
+@dataclasses.dataclass
+class JitSpecStatus:
+    name: str
+    created_at: typing.Any
+    is_compiled: bool
+    library_path: typing.Optional[pathlib.Path]
+    sources: list
+    needs_device_linking: bool
+
+    @property
+    def status(self):
+        return "Compiled" if self.is_compiled else "Not compiled"
+
+
+class JitSpecRegistry:
+    """The specs that were asked for in this process."""
+
+    def __init__(self):
+        self._specs = {}
+
+    def register(self, spec):
+        self._specs[spec.name] = spec
+
+    def get_all_specs(self):
+        return dict(self._specs)
+
+    def get_spec_status(self, name):
+        spec = self._specs.get(name)
+        if spec is None:
+            return None
+        return JitSpecStatus(name, None, spec.is_compiled, spec.get_library_path(), spec.sources,
+                             spec.needs_device_linking)
+
+    def get_all_statuses(self):
+        return [self.get_spec_status(name) for name in self._specs]
+
+    def get_stats(self):
+        compiled = sum(spec.is_compiled for spec in self._specs.values())
+        return {"total": len(self._specs), "compiled": compiled,
+                "not_compiled": len(self._specs) - compiled}
+
+
+jit_spec_registry = JitSpecRegistry()
+
+
+def gen_jit_spec(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra_ldflags=None,
+                 extra_include_paths=None, needs_device_linking=False):
+    """Raises NotImplementedError: this library compiles no C++ of a user at run time.
+
+    ``torch.utils.cpp_extension`` and ``tvm_ffi.cpp`` do.
+    """
+    raise NotImplementedError(f"gen_jit_spec({name!r}): this library compiles its own kernels alone; "
+                              "tvm_ffi.cpp.load compiles files of yours")
+
+
+def build_jit_specs(specs, verbose=False, skip_prebuilt=True):
+    """Accepts specs of this library; there is nothing to do ahead."""
+    for spec in specs:
+        spec.build(verbose)
+
+
+def clear_cache_dir():
+    """Removes the compiled kernels from the cache folder; returns how many files."""
+    return lib.clear_kernel_cache()

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attention kernels under the names of the original's xqa modules."""
+from .modules import spec_named
+from .utils import filename_safe_dtype_map
+
+
+def swap_ab_eligible(q_seq_len, head_group_ratio):
+    """False: a choice of the original's kernels that ours have not."""
+    return False
+
+
+def ragged_q_changes_build(q_seq_len, head_group_ratio):
+    """False: one kernel serves queries of any length."""
+    return False
+
+
+def gen_xqa_module(input_dtype, kv_cache_dtype, page_size, head_dim, head_group_ratio,
+                   use_sliding_window, output_dtype, q_seq_len=1, use_ragged_q=False):
+    names = filename_safe_dtype_map
+    return spec_named(
+        f"xqa_input_{names[input_dtype]}_kv_cache_{names[kv_cache_dtype]}"
+        f"_output_{names[output_dtype]}_page_size_{page_size}_head_dim_{head_dim}"
+        f"_head_group_ratio_{head_group_ratio}_use_sliding_window_{use_sliding_window}"
+        f"_use_spec_dec_{q_seq_len > 1}_spec_q_seq_len_{q_seq_len}")
+
+
+def gen_xqa_module_mla(input_dtype, kv_cache_dtype, page_size, head_dim, head_group_ratio,
+                       use_sliding_window=False):
+    names = filename_safe_dtype_map
+    return spec_named(f"xqa_mla_input_{names[input_dtype]}_kv_cache_{names[kv_cache_dtype]}"
+                      f"_page_size_{page_size}_head_dim_{head_dim}"
+                      f"_head_group_ratio_{head_group_ratio}"
+                      f"_use_sliding_window_{use_sliding_window}")
