@@ -59,7 +59,8 @@ const CheckTensor& CheckTensor::Shape(const Dims& shape) const {
 
 const CheckTensor& CheckTensor::LastDimDense() const {
   const int last = tensor_.rank() - 1;
-  FLASHINFER_CHECK(last < 0 || tensor_.stride(last) == 1 || tensor_.shape(last) <= 1,
+  FLASHINFER_CHECK(last < 0 || tensor_.stride(last) == 1 || tensor_.shape(last) == 1 ||
+                       tensor_.num_elements() == 0,  // strides of which mean nothing
                    "{}: stride of the last dimension is {}, expected 1", name_,
                    tensor_.stride(last));
   return *this;

@@ -44,6 +44,7 @@ TEST_F(CheckTest, MessagesNameArgumentValueAndWhatIsAccepted) {
 
 TEST_F(CheckTest, LastDimDense) {
   CheckTensor("q", Make({2, 1}, {4, 7})).LastDimDense();
+  CheckTensor("q", Make({0, 3}, {0, 0})).LastDimDense();
   EXPECT_THROW(CheckTensor("q", Make({2, 3}, {4, 2})).LastDimDense(), Error);
 }
 
