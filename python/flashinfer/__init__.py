@@ -3,7 +3,19 @@
 
 Importing this loads no library and no framework: the first call does.
 """
-from . import activation, concat_ops, jit, norm, page, rope, tllm_enums, utils
+from . import (
+    activation,
+    concat_ops,
+    jit,
+    logits_processor,
+    norm,
+    page,
+    rope,
+    sampling,
+    tllm_enums,
+    topk,
+    utils,
+)
 from ._errors import (
     BackendSupportedError,
     CompileError,
@@ -58,12 +70,27 @@ from .rope import (
     rope_quantize_fp8,
     rope_quantize_fp8_append_paged_kv_cache,
 )
+from .sampling import (
+    chain_speculative_sampling,
+    min_p_sampling_from_probs,
+    sampling_from_logits,
+    sampling_from_probs,
+    softmax,
+    top_k_mask_logits,
+    top_k_renorm_probs,
+    top_k_sampling_from_probs,
+    top_k_top_p_sampling_from_logits,
+    top_k_top_p_sampling_from_probs,
+    top_p_renorm_probs,
+    top_p_sampling_from_probs,
+)
 from .tllm_enums import (
     ActivationType,
     RoutingMethodType,
     SfLayout,
     is_gated_activation,
 )
+from .topk import TopKTieBreak, top_k, top_k_page_table_transform, top_k_ragged_transform
 from .utils import next_positive_power_of_2
 from .version import __version__
 

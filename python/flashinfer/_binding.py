@@ -8,8 +8,9 @@ import os
 import pathlib
 import sys
 import threading
+import weakref
 
-from . import _errors
+from . import _compiling, _errors
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _BINDING = "libflashinfer_tvm_ffi.so"
@@ -48,16 +49,30 @@ def _load():
     return tvm_ffi.load_module(str(_find_binding()), keep_module_alive=True)
 
 
-def _exported(function, as_tensor):
-    """`function`, whose arguments may also be arrays that do not export themselves by DLPack."""
+#: Objects that the library made, by id(): torch ops take an integer for one of them.
+made_objects = weakref.WeakValueDictionary()
+
+
+def _exported(name, function, as_tensor):
+    """`function`, whose arguments may also be arrays that do not export themselves by DLPack.
+
+    Under torch.compile, the torch op of that name."""
 
     def call(*args):
+        if _compiling.ask():
+            return _as_torch_op(name, args)
         try:
             return function(*args)
         except BufferError:  # raised while arguments are converted: nothing has run yet
             return function(*[_borrowed(arg, as_tensor) for arg in args])
 
     return call
+
+
+def _as_torch_op(name, args):
+    from . import torch_ops
+
+    return torch_ops.call(name, args)
 
 
 def _borrowed(arg, as_tensor):
@@ -83,11 +98,13 @@ class _Library:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if _compiling.ask():  # nothing is loaded while torch.compile traces
+            return lambda *args: _as_torch_op(name, args)
         with self._lock:
             if self._module is None:
                 self._module = _load()
             as_tensor = self._module.get_function("borrowed_tensor")
-        function = _exported(self._module.get_function(name), as_tensor)
+        function = _exported(name, self._module.get_function(name), as_tensor)
         setattr(self, name, function)
         return function
 

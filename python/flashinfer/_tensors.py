@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """New tensors in the framework of those that were given, without importing any framework."""
-import functools
 import sys
+
+_framework_names = {}  # type of a tensor -> its framework's name
 
 
 def framework_of(x):
     """The module whose ``empty`` makes tensors like `x`: torch, numpy, cupy."""
-    return sys.modules[_framework_name(type(x))]
+    name = _framework_names.get(type(x))
+    if name is None:
+        name = _framework_names[type(x)] = _framework_name(type(x))
+    return sys.modules[name]
 
 
-@functools.lru_cache(maxsize=None)
 def _framework_name(kind):
     for base in kind.__mro__:
         name = base.__module__.partition(".")[0]
