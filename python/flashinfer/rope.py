@@ -250,7 +250,7 @@ def rope_quantize_fp8_append_paged_kv_cache(
         scale = empty((1, 1), v, "float32")
         scale[...] = 1.0 / quant_scale_kv
         rows = (v.shape[0] * v.shape[1], v.shape[2])
-        lib.quantize(v.reshape(rows), value.reshape(rows), scale.reshape((1,)), False, 0.0, False)
+        lib.quantize(v.reshape(rows), value.reshape(rows), scale.reshape((1,)), False, 1.0, False)
         lib.append_paged_kv_cache(key, value, batch_indices, positions, k_cache, v_cache,
                                   kv_indices, kv_indptr, full_pages, kv_layout == "HND")
     return q_rope_out, q_nope_out

@@ -14,8 +14,9 @@ try:
 except ImportError:
     torch = None
 
-# The error of rounding to a dtype, for a value of 1.
-EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7,
+# The error of rounding to a dtype, for a value of 1; all arithmetic is float32, whose own roundings
+# only a float32 result sees.
+EPSILON = {"float32": 2.0**-21, "float16": 2.0**-10, "bfloat16": 2.0**-7,
            "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2}
 NUMPY_DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
                 "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}

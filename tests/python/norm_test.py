@@ -23,3 +23,66 @@ def test_rmsnorm(tensors, rng, dtype, shape, gives_out):
     assert result.dtype == x.dtype
     expected = rms(tensors.read(x), tensors.read(weight), 1e-5)
     check_close(tensors.read(result), expected, dtype)
+
+
+def layer(x, gamma, beta, eps):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps) * gamma + beta
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gemma_rmsnorm(tensors, rng, dtype):
+    x = tensors.make(rng.standard_normal((5, 96)), dtype)
+    weight = tensors.make(rng.standard_normal(96), dtype)
+    result = flashinfer.gemma_rmsnorm(x, weight)
+    check_close(tensors.read(result), rms(tensors.read(x), 1 + tensors.read(weight), 1e-6), dtype)
+
+
+@pytest.mark.parametrize("name, offset", [("fused_add_rmsnorm", 0), ("gemma_fused_add_rmsnorm", 1)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_fused_add_rmsnorm(tensors, rng, name, offset, dtype):
+    x, residual = (tensors.make(rng.standard_normal((6, 128)), dtype) for _ in range(2))
+    weight = tensors.make(rng.standard_normal(128), dtype)
+    total = tensors.read(x) + tensors.read(residual)
+    assert getattr(flashinfer, name)(x, residual, weight, 1e-5) is None
+    check_close(tensors.read(residual), total, dtype)
+    check_close(tensors.read(x), rms(total, offset + tensors.read(weight), 1e-5), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_layernorm(tensors, rng, dtype):
+    x = tensors.make(rng.standard_normal((5, 100)) + 3, dtype)
+    gamma, beta = (tensors.make(rng.standard_normal(100), "float32") for _ in range(2))
+    result = flashinfer.layernorm(x, gamma, beta, 1e-5)
+    expected = layer(tensors.read(x), tensors.read(gamma), tensors.read(beta), 1e-5)
+    check_close(tensors.read(result), expected, dtype, scale=4.0)
+
+
+@pytest.mark.parametrize("fp8", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("as_tensor", [False, True, "0-d"])
+def test_quantised_outputs(tensors, rng, fp8, as_tensor):
+    x = tensors.make(rng.standard_normal((4, 64)), "bfloat16")
+    residual = tensors.make(rng.standard_normal((4, 64)), "bfloat16")
+    weight = tensors.make(rng.standard_normal(64), "bfloat16")
+    beta = tensors.make(rng.standard_normal(64), "bfloat16")
+    scale = 0.25
+    if as_tensor:
+        scale = tensors.make(np.full(() if as_tensor == "0-d" else (1,), scale), "float32")
+    values = tensors.read(x), tensors.read(residual), tensors.read(weight), tensors.read(beta)
+    total = values[0] + values[1]
+    outs = [tensors.full((4, 64), np.nan, fp8) for _ in range(3)]
+    flashinfer.norm.rmsnorm_quant(outs[0], x, weight, scale)
+    flashinfer.norm.layernorm_quant(outs[1], x, weight, beta, scale)
+    flashinfer.norm.fused_add_rmsnorm_quant(outs[2], x, residual, weight, scale)
+    expected = [rms(values[0], values[2], 1e-6), layer(values[0], values[2], values[3], 1e-6),
+                rms(total, values[2], 1e-6)]
+    for out, value in zip(outs, expected):
+        check_close(tensors.read(out), value / 0.25, fp8, scale=2.0**-5)
+    check_close(tensors.read(residual), total, "bfloat16")
+    np.testing.assert_array_equal(tensors.read(x), values[0])
+
+
+def test_names_still_to_come_say_so():
+    for name in ("fused_rmsnorm_silu", "fused_qk_rmsnorm_rope", "rmsnorm_fp4quant"):
+        with pytest.raises(NotImplementedError, match=name):
+            getattr(flashinfer, name)(None)
