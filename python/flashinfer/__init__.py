@@ -6,10 +6,16 @@ Importing this loads no library and no framework: the first call does.
 from . import (
     activation,
     concat_ops,
+    deep_gemm,
+    fp4_quantization,
+    fp8_quantization,
+    gemm,
+    grouped_mm,
     jit,
     logits_processor,
     norm,
     page,
+    quantization,
     rope,
     sampling,
     tllm_enums,
@@ -30,6 +36,23 @@ from .activation import (
     silu_and_mul,
     silu_and_mul_scaled_nvfp4_experts_quantize,
 )
+from .gemm import (
+    SegmentGEMMWrapper,
+    bmm_bf16,
+    bmm_fp8,
+    bmm_mxfp8,
+    mm_bf16,
+    mm_bf16_fp4,
+    mm_fp4,
+    mm_fp8,
+    mm_mxfp8,
+    mm_nvfp4_svdquant,
+    nvfp4_quantize_smooth,
+    prepare_bf16_fp4_weights,
+    svdquant_linear,
+    tgv_gemm_sm100,
+)
+from .grouped_mm import grouped_mm_bf16, grouped_mm_fp4, grouped_mm_fp8, grouped_mm_mxfp8
 from .norm import (
     add_rmsnorm_fp4quant,
     fused_add_rmsnorm,
@@ -54,6 +77,31 @@ from .page import (
     get_seq_lens,
     nvfp4_quantize_append_paged_kv_cache,
     nvfp4_quantize_append_paged_kv_cache_with_slot_mapping,
+)
+from .quantization import (
+    block_scale_interleave,
+    e2m1_and_ufp8sf_scale_to_float,
+    fp4_quantize,
+    get_fp4_quantization_module,
+    mxfp4_dequantize,
+    mxfp4_dequantize_host,
+    mxfp4_quantize,
+    mxfp8_dequantize_host,
+    mxfp8_grouped_quantize,
+    mxfp8_quantize,
+    nvfp4_batched_quantize,
+    nvfp4_block_scale_interleave,
+    nvfp4_kv_dequantize,
+    nvfp4_kv_dequantize_paged,
+    nvfp4_kv_quantize,
+    nvfp4_quantize,
+    nvfp4_quantize_paged_kv_cache,
+    packbits,
+    scaled_fp4_grouped_quantize,
+    segment_packbits,
+    shuffle_matrix_a,
+    shuffle_matrix_sf_a,
+    silu_and_mul_nvfp4_quantize,
 )
 from .rope import (
     apply_llama31_rope,
@@ -91,6 +139,7 @@ from .tllm_enums import (
     is_gated_activation,
 )
 from .topk import TopKTieBreak, top_k, top_k_page_table_transform, top_k_ragged_transform
+from .trtllm_low_latency_gemm import prepare_low_latency_gemm_weights
 from .utils import next_positive_power_of_2
 from .version import __version__
 

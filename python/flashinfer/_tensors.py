@@ -100,6 +100,6 @@ def scalar_or_tensor(value):
     """(number, tensor or None) of a scale given either way, as the library's functions take it."""
     if value is None:
         return 1.0, None
-    if isinstance(value, (int, float)):
-        return float(value), None
-    return 1.0, value
+    if hasattr(value, "__dlpack__"):
+        return 1.0, value
+    return float(value), None

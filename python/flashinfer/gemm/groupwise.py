@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of fp8 matrices with a float32 scale for each block of elements (DeepSeek-V3, 2024).
+
+A scale is what the block was divided by. ``scale_granularity_mnk`` tells the rows of a, the rows of
+b and the elements of k of a block. In the major mode "K" scales are ``[rows, blocks of k]``, in "MN"
+``[blocks of k, rows]``.
+"""
+from .._binding import lib
+from .._pending import not_yet, pending
+from .._tensors import as_dtype, dtype_name, empty, on_host
+
+
+def _result(a, shape, out, out_dtype):
+    name = dtype_name(out_dtype) if out_dtype is not None else "bfloat16"
+    if out is None:
+        return empty(shape, a, name)
+    if out_dtype is not None and dtype_name(out.dtype) != name:
+        raise ValueError(f"out: dtype is {out.dtype}, out_dtype is {out_dtype}")
+    return out
+
+
+def _k_major(name, scale, mode):
+    """Scales with rows before blocks of k, as a view."""
+    if mode in (None, "K"):
+        return scale
+    if mode == "MN":
+        return scale.swapaxes(-1, -2)
+    raise ValueError(f"{name}: scale_major_mode is {mode!r}, accepted: MN, K")
+
+
+def _grouped(a, b, indptr, out, scales, granularity):
+    rows, n, k = granularity
+    lib.grouped_gemm(a, b, indptr, out, *scales, rows, n, k)
+    return out
+
+
+def gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, scale_major_mode=None, mma_sm=1,
+                          scale_granularity_mnk=(1, 128, 128), out=None, out_dtype=None,
+                          backend="cutlass"):
+    """a @ bᵀ.
+
+    Args:
+        a: ``[m, k]`` float8_e4m3fn or float8_e5m2.
+        b: ``[n, k]`` likewise.
+        a_scale: ``[m / rows, k / 128]``, or transposed in the mode "MN".
+        b_scale: ``[n / 128, k / 128]``, likewise.
+        mma_sm: accepted; a hint for kernels of SM100.
+        out: ``[m, n]``; made when None, of `out_dtype` (None: bfloat16).
+
+    Returns:
+        `out`.
+    """
+    out = _result(a, (a.shape[0], b.shape[0]), out, out_dtype)
+    scales = (_k_major("gemm_fp8_nt_groupwise", a_scale, scale_major_mode),
+              _k_major("gemm_fp8_nt_groupwise", b_scale, scale_major_mode)[None])
+    indptr = empty((2,), on_host(a_scale[:1]), "int64")
+    indptr[0], indptr[1] = 0, a.shape[0]
+    return _grouped(a, b[None], indptr, out, scales, scale_granularity_mnk)
+
+
+def gemm_fp8_nt_blockscaled(a, b, a_scale, b_scale, scale_major_mode="MN", mma_sm=1, out=None,
+                            out_dtype=None):
+    """gemm_fp8_nt_groupwise() with blocks of 128 x 128 elements of both."""
+    return gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, scale_major_mode, mma_sm,
+                                 (128, 128, 128), out, out_dtype)
+
+
+def group_gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, m_indptr,
+                                scale_granularity_mnk=(1, 128, 128), scale_major_mode="MN",
+                                mma_sm=1, out=None, out_dtype=None, backend="trtllm"):
+    """a[rows of group g] @ b[g]ᵀ.
+
+    Args:
+        a: ``[num_rows, k]`` float8_e4m3fn or float8_e5m2.
+        b: ``[num_groups, n, k]`` likewise.
+        a_scale: as in gemm_fp8_nt_groupwise().
+        b_scale: ``[num_groups, n / 128, k / 128]``, or transposed.
+        m_indptr: ``[num_groups + 1]`` integers: where groups begin.
+        out: ``[num_rows, n]``; made when None, of `out_dtype` (None: bfloat16).
+
+    Returns:
+        `out`.
+    """
+    out = _result(a, (a.shape[0], b.shape[1]), out, out_dtype)
+    name = "group_gemm_fp8_nt_groupwise"
+    scales = (_k_major(name, a_scale, scale_major_mode), _k_major(name, b_scale, scale_major_mode))
+    return _grouped(a, b, on_host(m_indptr), out, scales, scale_granularity_mnk)
+
+
+def group_deepgemm_fp8_nt_groupwise(a, b, a_scale, b_scale, m_indices,
+                                    scale_granularity_mnk=(1, 128, 128), out=None,
+                                    out_dtype=None):
+    """a[t] @ b[m_indices[t]]ᵀ for each row t.
+
+    Args:
+        a: ``[num_rows, k]``; `b`: ``[num_groups, n, k]``; fp8.
+        a_scale: ``[num_rows, k / 128]``; `b_scale`: ``[num_groups, n / 128, k / 128]``.
+        m_indices: ``[num_rows]`` int32: the group of each row; rows of -1 are left as they are.
+
+    Returns:
+        `out`, ``[num_rows, n]``.
+    """
+    out = _result(a, (a.shape[0], b.shape[1]), out, out_dtype)
+    lib.grouped_gemm_by_row(a, b, as_dtype(on_host(m_indices), "int32"), out, a_scale, b_scale,
+                            *scale_granularity_mnk)
+    return out
+
+
+def batch_deepgemm_fp8_nt_groupwise(a, b, a_scale, b_scale, masked_m, expected_m,
+                                    scale_granularity_mnk=(1, 128, 128), out=None,
+                                    out_dtype=None):
+    """a[g, :masked_m[g]] @ b[g]ᵀ for each group g; other rows of `out` are left as they are.
+
+    Args:
+        a: ``[num_groups, max_rows, k]``; `b`: ``[num_groups, n, k]``; fp8.
+        a_scale: ``[num_groups, max_rows, k / 128]``; `b_scale`: ``[num_groups, n / 128, k / 128]``.
+        masked_m: ``[num_groups]`` int32.
+        expected_m: accepted; a hint for GPUs.
+
+    Returns:
+        `out`, ``[num_groups, max_rows, n]``.
+    """
+    out = _result(a, tuple(a.shape[:2]) + (b.shape[1],), out, out_dtype)
+    lib.grouped_gemm_masked(a, b, as_dtype(on_host(masked_m), "int32"), out, a_scale, b_scale,
+                            *scale_granularity_mnk)
+    return out
+
+
+def fp8_blockscale_gemm_sm90(input, weight, input_scale=None, weight_scale=None, out=None,
+                             out_dtype=None):
+    """input @ weightᵀ of fp8 matrices with scales.
+
+    Args:
+        input: ``[m, k]``, `weight`: ``[n, k]``; float8_e4m3fn.
+        input_scale: ``[m, k / 128]``.
+        weight_scale: ``[n, k / 128]`` or ``[n / 128, k / 128]``.
+
+    Raises:
+        NotImplementedError: a matrix is not quantised.
+    """
+    if input_scale is None or weight_scale is None:
+        not_yet("fp8_blockscale_gemm_sm90 of matrices without scales")
+    n_per_scale = 1 if weight_scale.shape[0] == weight.shape[0] else 128
+    return gemm_fp8_nt_groupwise(input, weight, input_scale, weight_scale, "K", 1,
+                                 (1, n_per_scale, 128), out, out_dtype)
+
+
+group_gemm_mxfp8_mxfp4_nt_groupwise = pending("group_gemm_mxfp8_mxfp4_nt_groupwise")
+group_gemm_mxfp4_nt_groupwise = group_gemm_mxfp8_mxfp4_nt_groupwise
+group_gemm_nvfp4_nt_groupwise = pending("group_gemm_nvfp4_nt_groupwise")
