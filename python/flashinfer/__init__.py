@@ -5,7 +5,11 @@ Importing this loads no library and no framework: the first call does.
 """
 from . import (
     activation,
+    attention,
+    cascade,
     concat_ops,
+    cudnn,
+    decode,
     deep_gemm,
     fp4_quantization,
     fp8_quantization,
@@ -13,13 +17,18 @@ from . import (
     grouped_mm,
     jit,
     logits_processor,
+    mla,
     norm,
     page,
+    pod,
+    prefill,
     quantization,
     rope,
     sampling,
+    sparse,
     tllm_enums,
     topk,
+    triton,
     utils,
 )
 from ._errors import (
@@ -53,6 +62,24 @@ from .gemm import (
     tgv_gemm_sm100,
 )
 from .grouped_mm import grouped_mm_bf16, grouped_mm_fp4, grouped_mm_fp8, grouped_mm_mxfp8
+from .attention import BatchAttention, BatchAttentionWithAttentionSinkWrapper
+from .cascade import (
+    BatchDecodeWithSharedPrefixPagedKVCacheWrapper,
+    BatchPrefillWithSharedPrefixPagedKVCacheWrapper,
+    MultiLevelCascadeAttentionWrapper,
+    merge_state,
+    merge_state_in_place,
+    merge_states,
+)
+from .decode import (
+    BatchDecodeMlaWithPagedKVCacheWrapper,
+    BatchDecodeWithPagedKVCacheWrapper,
+    CUDAGraphBatchDecodeWithPagedKVCacheWrapper,
+    cudnn_batch_decode_with_kv_cache,
+    fast_decode_plan,
+    single_decode_with_kv_cache,
+)
+from .mla import BatchMLAPagedAttentionWrapper
 from .norm import (
     add_rmsnorm_fp4quant,
     fused_add_rmsnorm,
@@ -102,6 +129,12 @@ from .quantization import (
     shuffle_matrix_a,
     shuffle_matrix_sf_a,
     silu_and_mul_nvfp4_quantize,
+from .pod import BatchPODWithPagedKVCacheWrapper, PODWithPagedKVCacheWrapper
+from .prefill import (
+    BatchPrefillWithPagedKVCacheWrapper,
+    BatchPrefillWithRaggedKVCacheWrapper,
+    single_prefill_with_kv_cache,
+    single_prefill_with_kv_cache_return_lse,
 )
 from .rope import (
     apply_llama31_rope,
@@ -132,6 +165,7 @@ from .sampling import (
     top_p_renorm_probs,
     top_p_sampling_from_probs,
 )
+from .sparse import BlockSparseAttentionWrapper, VariableBlockSparseAttentionWrapper
 from .tllm_enums import (
     ActivationType,
     RoutingMethodType,
@@ -142,5 +176,6 @@ from .topk import TopKTieBreak, top_k, top_k_page_table_transform, top_k_ragged_
 from .trtllm_low_latency_gemm import prepare_low_latency_gemm_weights
 from .utils import next_positive_power_of_2
 from .version import __version__
+from .xqa import xqa, xqa_mla
 
 __git_commit__ = __git_version__ = "unknown"

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch decode, paged and ragged prefill for other languages.
+#include "bindings/tvm_ffi/attention_plan.h"
+
+#include <utility>
+
+#include "bindings/tvm_ffi/attention_record.h"
+#include "bindings/tvm_ffi/borrowed_workspace.h"
+#include "bindings/tvm_ffi/call.h"
+
+namespace flashinfer::bindings {
+namespace {
+
+using tvm::ffi::Array;
+using tvm::ffi::Bytes;
+using tvm::ffi::Optional;
+using tvm::ffi::Tensor;
+
+/// A copy of integers in host memory, which a plan has checked.
+std::vector<int32_t> Copy(const TensorView& t) {
+  std::vector<int32_t> copy;
+  if (!t.defined()) return copy;
+  copy.reserve(static_cast<size_t>(t.shape(0)));
+  for (int64_t i = 0; i < t.shape(0); ++i) {
+    copy.push_back(t.data_as<const int32_t>()[i * t.stride(0)]);
+  }
+  return copy;
+}
+
+TensorView ViewOf(const std::vector<int32_t>& values) {
+  return {values.data(), DType::kI32, {static_cast<int64_t>(values.size())}};
+}
+
+/// That of the caller's framework.
+Stream CurrentStream(Device device) {
+  return StreamOf(TensorView(static_cast<void*>(nullptr), DType::kU8, {0}, device));
+}
+
+}  // namespace
+
+void AttentionPlanObject::UseWorkspace(const TensorView& block) {
+  if (!block.defined()) return;
+  const int64_t bytes = block.num_elements() * SizeBytes(block.dtype());
+  if (block_ == block.data() && block_bytes_ == bytes) return;
+  workspace_ = BorrowedWorkspace(block);
+  block_ = block.data();
+  block_bytes_ = bytes;
+}
+
+void AttentionPlanObject::Read(const Bytes& record) {
+  const AttentionRecord read = ReadAttentionRecord(record);
+  const Backend backend = BackendOf(record, sizeof(AttentionRecord));
+  // A wrapper whose last run had sinks or a bias will have them again.
+  const bool has_sinks = problem_.has_sinks;
+  const bool has_bias = problem_.has_bias;
+  problem_ = ProblemOf(read);
+  problem_.has_sinks = has_sinks;
+  problem_.has_bias = has_bias;
+  layout_ = LayoutOf(read);
+  backend_ = backend.name();
+}
+
+void AttentionPlanObject::Plan(const Bytes& record, const AttentionTables& tables) {
+  form_ = Form::kNone;  // half a plan must not run
+  Read(record);
+  const Stream stream = CurrentStream(workspace_.device());
+  const Form form = !tables.last_page_len.defined() ? Form::kRagged
+                    : tables.qo_indptr.defined()    ? Form::kPaged
+                                                    : Form::kDecode;
+  PlanAs(form, tables, stream);
+  qo_indptr_ = Copy(tables.qo_indptr);
+  indptr_ = Copy(tables.indptr);
+  last_page_len_ = Copy(tables.last_page_len);
+  prefix_len_ = Copy(tables.mask.prefix_len);
+  indices_ = tables.indices;
+  mask_ = tables.mask;
+  form_ = form;
+}
+
+void AttentionPlanObject::PlanAs(Form form, const AttentionTables& tables, Stream stream) {
+  const Backend backend(backend_);
+  const PageTable pages{tables.indptr, tables.indices, tables.last_page_len};
+  if (form == Form::kDecode) {
+    if (!decode_) decode_.emplace(workspace_);
+    decode_->Plan(problem_, pages, backend, stream);
+  } else if (form == Form::kPaged) {
+    if (!paged_) paged_.emplace(workspace_);
+    paged_->Plan(problem_, tables.qo_indptr, pages, tables.mask, backend, stream);
+  } else {
+    if (!ragged_) ragged_.emplace(workspace_);
+    ragged_->Plan(problem_, tables.qo_indptr, tables.indptr, tables.mask, backend, stream);
+  }
+}
+
+void AttentionPlanObject::Replan(Stream stream) {
+  AttentionTables tables{.qo_indptr = ViewOf(qo_indptr_),
+                         .indptr = ViewOf(indptr_),
+                         .indices = indices_,
+                         .last_page_len = ViewOf(last_page_len_),
+                         .mask = mask_};
+  if (mask_.prefix_len.defined()) tables.mask.prefix_len = ViewOf(prefix_len_);
+  const Form form = std::exchange(form_, Form::kNone);  // half a plan must not run
+  PlanAs(form, tables, stream);
+  form_ = form;
+}
+
+void AttentionPlanObject::Change(const Bytes& record) {
+  if (form_ == Form::kNone) {
+    throw Error(ErrorKind::kInvalidArgument, "forward() was called before a successful plan()");
+  }
+  Read(record);
+  Replan(CurrentStream(workspace_.device()));
+}
+
+void AttentionPlanObject::Run(const TensorView& q, const TensorView& k, const TensorView& v,
+                              const TensorView& out, const TensorView& lse,
+                              const AttentionExtras& extras) {
+  if (form_ == Form::kNone) {
+    throw Error(ErrorKind::kInvalidArgument, "run() was called before a successful plan()");
+  }
+  const Stream stream = StreamOf(q);
+  if (problem_.has_sinks != extras.sinks.defined() || problem_.has_bias != extras.bias.defined()) {
+    problem_.has_sinks = extras.sinks.defined();
+    problem_.has_bias = extras.bias.defined();
+    Replan(stream);
+  }
+  if (form_ == Form::kDecode) {
+    decode_->Run(q, CacheOf(k, v, layout_), out, lse, extras, stream);
+  } else if (form_ == Form::kPaged) {
+    paged_->Run(q, CacheOf(k, v, layout_), out, lse, extras, stream);
+  } else {
+    ragged_->Run(q, {k, v, layout_}, out, lse, extras, stream);
+  }
+}
+
+AttentionExtras ExtrasOf(const Array<double>& scales, const Array<Optional<Tensor>>& tensors) {
+  AttentionExtras extras;
+  float* const numbers[] = {&extras.q_scale, &extras.k_scale, &extras.v_scale};
+  TensorView* const views[] = {&extras.q_scales, &extras.k_scales,     &extras.v_scales,
+                               &extras.sinks,    &extras.alibi_slopes, &extras.bias};
+  if (scales.size() != std::size(numbers) || tensors.size() != std::size(views)) {
+    throw Error(ErrorKind::kInternal, "extras: expected 3 scales and 6 tensors");
+  }
+  for (size_t i = 0; i < std::size(numbers); ++i) {
+    *numbers[i] = static_cast<float>(scales[static_cast<int64_t>(i)]);
+  }
+  for (size_t i = 0; i < std::size(views); ++i) {
+    const Optional<Tensor> tensor = tensors[static_cast<int64_t>(i)];
+    if (tensor) *views[i] = bindings::ViewOf(*(*tensor).GetDLTensorPtr());
+  }
+  return extras;
+}
+
+namespace {
+
+/// `device_type` as in DLPack.
+Device DeviceOf(int64_t device_type, int64_t index) {
+  if (device_type == kDLCPU) return {};
+  return {DeviceType::kCuda, static_cast<int32_t>(index)};
+}
+
+AttentionPlan Make(int64_t device_type, int64_t index) {
+  return AttentionPlan(tvm::ffi::make_object<AttentionPlanObject>(DeviceOf(device_type, index)));
+}
+
+/// `mask` is the custom mask, or the tokens' places in their items when `prefix_len` is given.
+void Plan(const AttentionPlan& plan, const Bytes& record, const TensorView& workspace,
+          const TensorView& qo_indptr, const TensorView& indptr, const TensorView& indices,
+          const TensorView& last_page_len, const TensorView& mask, const TensorView& prefix_len) {
+  AttentionTables tables{qo_indptr, indptr, indices, last_page_len, {}};
+  tables.mask.prefix_len = prefix_len;
+  (prefix_len.defined() ? tables.mask.token_pos_in_items : tables.mask.custom) = mask;
+  plan->UseWorkspace(workspace);
+  plan->Plan(record, tables);
+}
+
+void Change(const AttentionPlan& plan, const Bytes& record) { plan->Change(record); }
+
+void Run(const AttentionPlan& plan, const TensorView& q, const TensorView& k, const TensorView& v,
+         const TensorView& out, const TensorView& lse, double q_scale, double k_scale,
+         double v_scale) {
+  AttentionExtras extras;
+  extras.q_scale = static_cast<float>(q_scale);
+  extras.k_scale = static_cast<float>(k_scale);
+  extras.v_scale = static_cast<float>(v_scale);
+  plan->Run(q, k, v, out, lse, extras);
+}
+
+void RunWith(const AttentionPlan& plan, const TensorView& q, const TensorView& k,
+             const TensorView& v, const TensorView& out, const TensorView& lse,
+             const Array<double>& scales, const Array<Optional<Tensor>>& tensors) {
+  plan->Run(q, k, v, out, lse, ExtrasOf(scales, tensors));
+}
+
+/// For a tensor that begins anywhere. `max_tokens` 0: a decode.
+int64_t WorkspaceBytes(const Bytes& record, int64_t max_requests, int64_t max_tokens) {
+  const AttentionProblem problem = ProblemOf(ReadAttentionRecord(record));
+  const Backend backend = BackendOf(record, sizeof(AttentionRecord));
+  size_t bytes = 0;
+  if (max_tokens == 0) {
+    bytes = BatchDecode::WorkspaceBytes(problem, max_requests, backend);
+  } else if (problem.page_size == 0) {
+    bytes = BatchPrefillRagged::WorkspaceBytes(problem, max_requests, max_tokens, backend);
+  } else {
+    bytes = BatchPrefill::WorkspaceBytes(problem, max_requests, max_tokens, backend);
+  }
+  return static_cast<int64_t>(bytes + kWorkspaceAlignment - 1);
+}
+
+}  // namespace
+}  // namespace flashinfer::bindings
+
+FLASHINFER_EXPORT(attention_plan_make, flashinfer::bindings::Make)
+FLASHINFER_EXPORT(attention_plan, flashinfer::bindings::Plan)
+FLASHINFER_EXPORT(attention_plan_change, flashinfer::bindings::Change)
+FLASHINFER_EXPORT(attention_run, flashinfer::bindings::Run)
+FLASHINFER_EXPORT(attention_run_with, flashinfer::bindings::RunWith)
+FLASHINFER_EXPORT(attention_workspace_bytes, flashinfer::bindings::WorkspaceBytes)

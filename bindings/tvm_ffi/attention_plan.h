@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan/run object that stands behind every wrapper class of the Python package.
+#pragma once
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/object.h>
+#include <tvm/ffi/string.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flashinfer/attention/decode.h"
+#include "flashinfer/attention/prefill.h"
+
+namespace flashinfer::bindings {
+
+/// What a plan reads. Without `qo_indptr` it is a decode, without `last_page_len` keys are not in
+/// pages and `indptr` holds their rows.
+struct AttentionTables {
+  TensorView qo_indptr;
+  TensorView indptr;
+  TensorView indices;
+  TensorView last_page_len;
+  AttentionMask mask;
+};
+
+/// Keeps what it was planned from, for two reasons: some of what decides a plan is known at a run
+/// only (whether sinks are given), and the original's forward() changes options after the plan.
+/// Tensors on the device stay the caller's.
+class AttentionPlanObject : public tvm::ffi::Object {
+ public:
+  explicit AttentionPlanObject(Device device) : workspace_(device) {}
+
+  /// The memory for partial results: the caller's `block`, or our own that grows.
+  void UseWorkspace(const TensorView& block);
+  /// `record` is one of attention_record.h.
+  void Plan(const tvm::ffi::Bytes& record, const AttentionTables& tables);
+  /// The same batch under another problem.
+  void Change(const tvm::ffi::Bytes& record);
+  /// `v` is undefined when `k` is a cache with both planes.
+  void Run(const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& out,
+           const TensorView& lse, const AttentionExtras& extras);
+
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("flashinfer.AttentionPlan", AttentionPlanObject,
+                                    tvm::ffi::Object);
+
+ private:
+  enum class Form : uint8_t { kNone, kDecode, kPaged, kRagged };
+
+  void Read(const tvm::ffi::Bytes& record);
+  void PlanAs(Form form, const AttentionTables& tables, Stream stream);
+  /// Plans again from what was kept.
+  void Replan(Stream stream);
+
+  Workspace workspace_;
+  const void* block_ = nullptr;
+  int64_t block_bytes_ = 0;
+  std::string backend_;
+  std::optional<BatchDecode> decode_;
+  std::optional<BatchPrefill> paged_;
+  std::optional<BatchPrefillRagged> ragged_;
+
+  Form form_ = Form::kNone;
+  AttentionProblem problem_;
+  KvLayout layout_ = KvLayout::kNHD;
+  std::vector<int32_t> qo_indptr_;
+  std::vector<int32_t> indptr_;
+  std::vector<int32_t> last_page_len_;
+  std::vector<int32_t> prefix_len_;
+  TensorView indices_;
+  AttentionMask mask_;
+};
+
+class AttentionPlan : public tvm::ffi::ObjectRef {
+ public:
+  explicit AttentionPlan(tvm::ffi::ObjectPtr<AttentionPlanObject> object)
+      : ObjectRef(std::move(object)) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(AttentionPlan, tvm::ffi::ObjectRef,
+                                                AttentionPlanObject);
+};
+
+/// Further inputs of a run as they cross the border: `scales` [q, k, v], `tensors` [q_scales,
+/// k_scales, v_scales, sinks, alibi_slopes, bias], of which any may be None.
+AttentionExtras ExtrasOf(const tvm::ffi::Array<double>& scales,
+                         const tvm::ffi::Array<tvm::ffi::Optional<tvm::ffi::Tensor>>& tensors);
+
+}  // namespace flashinfer::bindings

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over KV caches: one module per feature; flashinfer.decode, flashinfer.prefill and
+others are the original's names for groups of them."""
+from .batch_attention import BatchAttention, BatchAttentionWithAttentionSinkWrapper

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of several new tokens per request over keys that lie one after another."""
+from .arguments import as_numpy, check_lens, check_most, copy_into, host, refuse
+from .batch_prefill import diff
+from .planned import PlannedWrapper, make_lse, scales_and_tensors
+from .prefill_mask import batch_mask
+from .record import split_tokens
+
+
+class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
+    """Attention of each request's newest tokens over its keys, where those of all requests lie one
+    after another without pages.
+
+    Args:
+        float_workspace_buffer: memory for partial results of requests whose keys are split; fewer
+            are split when it is small. Its device is the wrapper's. 16-byte aligned.
+        kv_layout: of k and v, ``"NHD"`` [num_keys, num_kv_heads, head_dim], or ``"HND"``.
+        use_cuda_graph: copies index tensors and masks into the buffers, which a graph may read.
+            The first plan() has the most query tokens.
+        qo_indptr_buf, kv_indptr_buf: ``[num_requests + 1]`` int32, for a graph.
+        custom_mask_buf: ``[most bytes]`` uint8, for a graph with masks.
+        mask_indptr_buf: ``[num_requests + 1]`` int32, for a graph with masks.
+        backend: ``"auto"``, ``"fa2"`` and ``"fa3"`` mean the fastest here; or ``"cpu"``,
+            ``"cuda"`` or a candidate such as ``"cuda.mma"``.
+        jit_args, jit_kwargs: a variant written for the original's compiler; raise
+            NotImplementedError.
+    """
+
+    def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
+                 qo_indptr_buf=None, kv_indptr_buf=None, custom_mask_buf=None,
+                 mask_indptr_buf=None, backend="auto", jit_args=None, jit_kwargs=None):
+        refuse(jit_args=jit_args, jit_kwargs=jit_kwargs)
+        super().__init__(float_workspace_buffer, kv_layout, backend)
+        if use_cuda_graph:
+            for name, buffer in (("qo_indptr_buf", qo_indptr_buf),
+                                 ("kv_indptr_buf", kv_indptr_buf)):
+                if buffer is None:
+                    raise ValueError(f"{name}: is None, expected a tensor with use_cuda_graph")
+            self._fixed_batch_size = len(qo_indptr_buf) - 1
+        else:
+            self._fixed_batch_size = 0
+        self._use_cuda_graph = use_cuda_graph
+        self._qo_indptr_buf = qo_indptr_buf
+        self._kv_indptr_buf = kv_indptr_buf
+        self._custom_mask_buf = custom_mask_buf
+        self._mask_indptr_buf = mask_indptr_buf
+        self._max_total_num_rows = None
+
+    def plan(self, qo_indptr, kv_indptr, num_qo_heads, num_kv_heads, head_dim_qk,
+             head_dim_vo=None, custom_mask=None, packed_custom_mask=None, causal=False,
+             pos_encoding_mode="NONE", use_fp16_qk_reduction=False, window_left=-1,
+             logits_soft_cap=None, sm_scale=None, rope_scale=None, rope_theta=None,
+             q_data_type="float16", kv_data_type=None, o_data_type=None, non_blocking=True,
+             prefix_len_ptr=None, token_pos_in_items_ptr=None, token_pos_in_items_len=0,
+             max_item_len_ptr=None, fixed_split_size=None, disable_split_kv=False, seq_lens=None,
+             seq_lens_q=None, max_token_per_sequence=None, max_sequence_kv=None, v_indptr=None,
+             o_indptr=None):
+        """Fixes the batch for the run() calls that follow.
+
+        Arguments are those of BatchPrefillWithPagedKVCacheWrapper.plan(), but:
+
+        Args:
+            qo_indptr: ``[num_requests + 1]`` int32, not decreasing, first 0: rows of q.
+            kv_indptr: ``[num_requests + 1]`` int32, likewise: rows of k and v.
+            fixed_split_size: keys are split every so many (rounded up to 64), whatever else is in
+                the batch.
+            v_indptr, o_indptr: None; raise NotImplementedError.
+        """
+        refuse(v_indptr=v_indptr, o_indptr=o_indptr)
+        qo_host = host(qo_indptr)
+        kv_host = host(kv_indptr)
+        for name, given, indptr in (("seq_lens", seq_lens, kv_host),
+                                    ("seq_lens_q", seq_lens_q, qo_host)):
+            if given is not None:
+                check_lens(name, given, diff(indptr))
+        for name, given, indptr in (("max_token_per_sequence", max_token_per_sequence, qo_host),
+                                    ("max_sequence_kv", max_sequence_kv, kv_host)):
+            if given is not None:
+                check_most(name, given, diff(indptr))
+        mask_mode, mask, prefix_len = batch_mask(
+            lambda: diff(qo_host), lambda: diff(kv_host), causal=causal, custom_mask=custom_mask,
+            packed_custom_mask=packed_custom_mask, prefix_len_ptr=prefix_len_ptr,
+            token_pos_in_items_ptr=token_pos_in_items_ptr,
+            token_pos_in_items_len=token_pos_in_items_len,
+            buffers=(self._custom_mask_buf, self._mask_indptr_buf) if self._use_cuda_graph else
+            None, device_like=self._float_workspace_buffer)
+        fields = self._problem(
+            q_data_type, kv_data_type, o_data_type, num_qo_heads, num_kv_heads, head_dim_qk,
+            head_dim_vo, 0, mask_mode, split_tokens(fixed_split_size, disable_split_kv, 1),
+            pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
+        if self._use_cuda_graph:
+            self._fill_buffers(qo_indptr, kv_indptr, int(as_numpy(qo_host)[-1]))
+        else:
+            self._qo_indptr_buf = qo_indptr
+            self._kv_indptr_buf = kv_indptr
+        self._plan_with(fields, qo_host, kv_host, None, None, mask, prefix_len)
+
+    begin_forward = plan
+
+    def _fill_buffers(self, qo_indptr, kv_indptr, num_rows):
+        if len(qo_indptr) - 1 != self._fixed_batch_size:
+            raise ValueError(f"qo_indptr: has {len(qo_indptr) - 1} requests, the buffers of the "
+                             f"graph are for {self._fixed_batch_size}")
+        if self._max_total_num_rows is None:
+            self._max_total_num_rows = num_rows
+        if num_rows > self._max_total_num_rows:
+            raise ValueError(f"qo_indptr: ends at {num_rows}, at the first plan() with "
+                             f"use_cuda_graph it was {self._max_total_num_rows}: the most")
+        copy_into("qo_indptr_buf", self._qo_indptr_buf, qo_indptr)
+        copy_into("kv_indptr_buf", self._kv_indptr_buf, kv_indptr)
+
+    def run(self, q, k, v, *args, q_scale=None, k_scale=None, v_scale=None, o_scale=None,
+            out=None, lse=None, return_lse=False, enable_pdl=None, kv_cache_sf=None):
+        """Attention of the planned batch.
+
+        Args:
+            q: ``[num_tokens, num_qo_heads, head_dim_qk]``, num_tokens being ``qo_indptr[-1]``.
+            k: ``[num_keys, num_kv_heads, head_dim_qk]`` (HND: the first two the other way round),
+                num_keys at least ``kv_indptr[-1]``; any strides but for a dense last dimension.
+            v: likewise of head_dim_vo.
+            args: for quantised inputs, scales of q ``[num_qo_heads]``, of k and of v
+                ``[num_kv_heads]``, float32.
+            q_scale, k_scale, v_scale: what stored values are multiplied with: a number, a tensor
+                of one, or one per head.
+            o_scale: None; raises NotImplementedError.
+            out: ``[num_tokens, num_qo_heads, head_dim_vo]``; made when None.
+            lse: ``[num_tokens, num_qo_heads]`` float32; made when wanted.
+            return_lse: also returns `lse`, base-2 logarithms; -inf for a row that sees no key.
+            enable_pdl: accepted; launches overlap where the GPU allows it.
+            kv_cache_sf: None; raises NotImplementedError.
+
+        Returns:
+            `out`, or (out, lse).
+        """
+        refuse(o_scale=o_scale, kv_cache_sf=kv_cache_sf)
+        if out is None:
+            out = self._make_out(q)
+        if return_lse and lse is None:
+            lse = make_lse(q)
+        if q_scale is k_scale is v_scale is None and not args:
+            self._run(q, k, v, out, lse)
+        else:
+            self._run(q, k, v, out, lse, *scales_and_tensors(q_scale, k_scale, v_scale, args))
+        return (out, lse) if return_lse else out
+
+    def forward(self, q, k, v, causal=False, pos_encoding_mode="NONE",
+                use_fp16_qk_reduction=False, window_left=-1, logits_soft_cap=None, sm_scale=None,
+                rope_scale=None, rope_theta=None):
+        """run() under these options in place of the plan's: of the original's older interface.
+        Where they differ the batch is planned again."""
+        self._change_to(causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
+                        rope_scale, rope_theta)
+        return self.run(q, k, v)
+
+    def forward_return_lse(self, q, k, v, causal=False, pos_encoding_mode="NONE",
+                           use_fp16_qk_reduction=False, window_left=-1, logits_soft_cap=None,
+                           sm_scale=None, rope_scale=None, rope_theta=None):
+        """forward() that returns (out, lse)."""
+        self._change_to(causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
+                        rope_scale, rope_theta)
+        return self.run(q, k, v, return_lse=True)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merging attention states that were computed over disjoint sets of keys (Ye et al., 2024)."""
+from .._binding import lib
+from .._tensors import empty, empty_like
+
+
+def merge_state(v_a, s_a, v_b, s_b):
+    """The state over both sets of keys of two: v = Σ 2^(s_i - s) v_i, s = log2 Σ 2^s_i.
+
+    A state with s_i = -inf is neutral, whatever its v; two of them give 0 and -inf.
+
+    Args:
+        v_a, v_b: ``[num_tokens, num_heads, head_dim]`` float32, float16 or bfloat16, of one dtype.
+        s_a, s_b: ``[num_tokens, num_heads]`` float32, base-2 logarithms.
+
+    Returns:
+        (v, s) of these shapes and dtypes.
+
+    Raises:
+        ValueError: a shape or dtype is wrong; names the argument.
+    """
+    v, s = empty_like(v_a), empty_like(s_a)
+    lib.merge_state(v_a, s_a, v_b, s_b, v, s)
+    return v, s
+
+
+def merge_state_in_place(v, s, v_other, s_other, mask=None):
+    """Merges the state (v_other, s_other) into (v, s); shapes and dtypes as in merge_state().
+
+    Args:
+        mask: ``[num_tokens]`` bool; tokens with false keep their state. None: all merge.
+    """
+    lib.merge_state_in_place(v, s, v_other, s_other, mask)
+
+
+def merge_states(v, s):
+    """The state over all sets of keys of many, in their order; none gives 0 and -inf.
+
+    Args:
+        v: ``[num_tokens, num_states, num_heads, head_dim]`` float32, float16 or bfloat16.
+        s: ``[num_tokens, num_states, num_heads]`` float32, base-2 logarithms.
+
+    Returns:
+        (v ``[num_tokens, num_heads, head_dim]``, s ``[num_tokens, num_heads]``).
+    """
+    v_merged = empty((v.shape[0], *v.shape[2:]), v)
+    s_merged = empty((s.shape[0], *s.shape[2:]), s)
+    lib.merge_states(v, s, v_merged, s_merged)
+    return v_merged, s_merged
+
+
+def variable_length_merge_states(v, s, indptr):
+    """merge_states() where each token has its own number of states.
+
+    Args:
+        v: ``[num_states, num_heads, head_dim]`` float32, float16 or bfloat16.
+        s: ``[num_states, num_heads]`` float32, base-2 logarithms.
+        indptr: ``[num_tokens + 1]`` int32, not decreasing, first 0: states of each token.
+
+    Returns:
+        (v ``[num_tokens, num_heads, head_dim]``, s ``[num_tokens, num_heads]``).
+    """
+    num_tokens = len(indptr) - 1
+    v_merged = empty((num_tokens, *v.shape[1:]), v)
+    s_merged = empty((num_tokens, *s.shape[1:]), s)
+    lib.variable_length_merge_states(v, s, indptr, v_merged, s_merged)
+    return v_merged, s_merged

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the wrapper classes share: the plan behind them, their workspace, their runs."""
+from .._binding import lib
+from .._tensors import dtype_named, empty, empty_like
+from .arguments import is_per_head, number
+from .record import (
+    DEFAULT,
+    DTYPE_NAMES,
+    MASK_CAUSAL,
+    MASK_NONE,
+    PROBLEM,
+    arch_of,
+    backend_name,
+    device_of,
+    dtype_code,
+    layout_code,
+    pack,
+    pos_encoding_code,
+)
+
+_ONES = (1.0, 1.0, 1.0)
+_PLAIN = (type(None), bool, int, float, str)
+
+
+def workspace_address(buffer):
+    """Where a tensor of any framework begins; 0 when it does not say."""
+    if hasattr(buffer, "data_ptr"):
+        return buffer.data_ptr()
+    interface = getattr(buffer, "__array_interface__", None) or getattr(
+        buffer, "__cuda_array_interface__", None)
+    return interface["data"][0] if interface else 0
+
+
+def options(pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta):
+    """The fields of a problem that forward() of the original may change after the plan."""
+    return {"window_left": window_left,
+            "pos_encoding": pos_encoding_code(pos_encoding_mode),
+            "sm_scale": DEFAULT if sm_scale is None else number("sm_scale", sm_scale),
+            "logits_soft_cap": logits_soft_cap or 0.0,
+            "rope_scale": 1.0 if rope_scale is None else rope_scale,
+            "rope_theta": 1e4 if rope_theta is None else rope_theta}
+
+
+class PlannedWrapper:
+    """A plan, and the workspace that it borrows.
+
+    One wrapper serves one stream at a time. Wrappers may share a workspace when their runs do not
+    overlap in time. Index tensors on the device, masks and the workspace stay the caller's and
+    must live until the last run; the wrapper holds references.
+    """
+
+    def __init__(self, float_workspace_buffer, kv_layout="NHD", backend="auto"):
+        self._kv_layout = kv_layout
+        self._layout = layout_code(kv_layout)
+        self._backend = backend
+        self._backend_name = backend_name(backend)
+        self._device = device_of(float_workspace_buffer)
+        self._arch = arch_of(self._device)
+        self._use_cuda_graph = False
+        self._take_workspace(float_workspace_buffer, None)
+        self._plan = lib.attention_plan_make(*self._device)
+        self._fields = None  # of the planned problem, by name
+        self._record = None  # of it, packed; None: nothing is planned
+        self._kept = None
+        self._problem_key = None  # arguments of the last _problem(), and what it made of them
+
+    def _take_workspace(self, float_workspace_buffer, int_workspace_buffer):
+        address = workspace_address(float_workspace_buffer)
+        if address % 16:
+            raise ValueError(f"float_workspace_buffer: begins at address {address:#x}, expected a "
+                             "multiple of 16")
+        self.device = float_workspace_buffer.device
+        self._float_workspace_buffer = float_workspace_buffer
+        self._int_workspace_buffer = int_workspace_buffer
+
+    @property
+    def is_cuda_graph_enabled(self):
+        """Whether index tensors are copied into buffers that a CUDA graph reads."""
+        return self._use_cuda_graph
+
+    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffer=None):
+        """Takes another workspace, from the next plan() on.
+
+        Args:
+            float_workspace_buffer: for partial results of requests whose keys are split; fewer are
+                split when it is small. On the wrapper's device, 16-byte aligned.
+            int_workspace_buffer: not needed, and kept only: work lists have memory of their own.
+        """
+        if device_of(float_workspace_buffer) != self._device:
+            raise ValueError(f"float_workspace_buffer: is on {float_workspace_buffer.device}, "
+                             f"expected {self.device}")
+        self._take_workspace(float_workspace_buffer, int_workspace_buffer)
+
+    def end_forward(self):
+        """Does nothing: of the original's older interface."""
+
+    def _problem(self, *key):
+        """The fields of a record by name, in its order. `key`:
+        q_data_type, kv_data_type, o_data_type (None: that of q), num_qo_heads, num_kv_heads,
+        head_dim_qk, head_dim_vo, page_size, mask, fixed_split_size, and as in options()."""
+        if key != self._problem_key:  # engines plan the same problem for each batch
+            self._problem_fields = self._make_problem(*key)
+            self._problem_record = pack(PROBLEM, self._problem_fields.values(), self._backend_name)
+            # Tensors are equal to themselves after they have changed.
+            self._problem_key = key if all(type(x) in _PLAIN for x in key[10:]) else None
+        return self._problem_fields
+
+    def _make_problem(self, q_data_type, kv_data_type, o_data_type, num_qo_heads, num_kv_heads,
+                      head_dim_qk, head_dim_vo, page_size, mask, fixed_split_size, *opts):
+        kv_data_type = q_data_type if kv_data_type is None else kv_data_type
+        o_data_type = q_data_type if o_data_type is None else o_data_type
+        opts = options(*opts)
+        return {"dtype_q": dtype_code("q_data_type", q_data_type),
+                "dtype_kv": dtype_code("kv_data_type", kv_data_type),
+                "dtype_out": dtype_code("o_data_type", o_data_type),
+                "num_qo_heads": num_qo_heads, "num_kv_heads": num_kv_heads,
+                "head_dim_qk": head_dim_qk,
+                "head_dim_vo": head_dim_qk if head_dim_vo is None else head_dim_vo,
+                "page_size": page_size, "kv_layout": self._layout, "mask": mask,
+                "window_left": opts["window_left"], "pos_encoding": opts["pos_encoding"],
+                "fixed_split_size": fixed_split_size, "arch": self._arch,
+                "sm_scale": opts["sm_scale"], "logits_soft_cap": opts["logits_soft_cap"],
+                "rope_scale": opts["rope_scale"], "rope_theta": opts["rope_theta"]}
+
+    def _plan_with(self, fields, qo_indptr, indptr, indices, last_page_len, mask=None,
+                   prefix_len=None):
+        """Plans; tables are those of attention_plan() of the binding."""
+        record = self._problem_record
+        self._record = None  # half a plan must not run
+        lib.attention_plan(self._plan, record, self._float_workspace_buffer, qo_indptr, indptr,
+                           indices, last_page_len, mask, prefix_len)
+        self._kept = (indices, mask, self._float_workspace_buffer)
+        self._fields = fields
+        self._record = record
+        self._out_dtype = DTYPE_NAMES[fields["dtype_out"]]
+        # Then out is made like q.
+        self._is_like_q = (fields["dtype_q"] == fields["dtype_out"]
+                           and fields["head_dim_qk"] == fields["head_dim_vo"])
+
+    def _change(self, **changes):
+        """Plans the same batch again when the problem differs: for forward() of the original."""
+        if self._record is None:
+            raise ValueError("forward() was called before a successful plan()")
+        fields = {**self._fields, **changes}
+        record = pack(PROBLEM, fields.values(), self._backend_name)
+        if record != self._record:
+            self._record = None
+            lib.attention_plan_change(self._plan, record)
+            self._fields, self._record = fields, record
+
+    def _change_to(self, causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
+                   rope_scale, rope_theta):
+        """_change() to what forward() of the prefill wrappers takes; a custom mask stays."""
+        if self._fields is not None and self._fields["mask"] in (MASK_NONE, MASK_CAUSAL):
+            mask = MASK_CAUSAL if causal else MASK_NONE
+        else:
+            mask = self._fields and self._fields["mask"]
+        self._change(mask=mask, **options(pos_encoding_mode, window_left, logits_soft_cap,
+                                          sm_scale, rope_scale, rope_theta))
+
+    def run_return_lse(self, *args, **kwargs):
+        """run() with ``return_lse=True``."""
+        return self.run(*args, return_lse=True, **kwargs)
+
+    def _check_window(self, window_left):
+        if self._fields is not None and window_left != self._fields["window_left"]:
+            raise ValueError(f"window_left: is {window_left}, but plan() was given "
+                             f"{self._fields['window_left']}")
+
+    def _make_out(self, q):
+        if self._record is None:
+            raise ValueError("run() was called before a successful plan()")
+        if self._is_like_q:
+            return empty_like(q)
+        return empty((*q.shape[:-1], self._fields["head_dim_vo"]), q, self._out_dtype)
+
+    def _run(self, q, k, v, out, lse, scales=_ONES, tensors=None):
+        """`tensors`: q_scales, k_scales, v_scales, sinks, alibi_slopes, bias."""
+        if tensors is None:
+            lib.attention_run(self._plan, q, k, v, out, lse, *scales)
+        else:
+            lib.attention_run_with(self._plan, q, k, v, out, lse, scales, tensors)
+
+
+_float32 = {}  # type of a tensor -> its framework's float32
+
+
+def make_lse(q):
+    """A new ``[…]`` float32 for q ``[…, head_dim]``."""
+    dtype = _float32.get(type(q))
+    if dtype is None:
+        dtype = _float32[type(q)] = dtype_named(q, "float32")
+    return empty(q.shape[:-1], q, dtype)
+
+
+def make_out(q, head_dim_vo, dtype=None):
+    """A new output for q; `dtype` is a name, or None for that of q."""
+    if head_dim_vo == q.shape[-1] and dtype is None:
+        return empty_like(q)
+    return empty((*q.shape[:-1], head_dim_vo), q, dtype)
+
+
+def scales_and_tensors(q_scale, k_scale, v_scale, per_head=(), sinks=None):
+    """Arguments of PlannedWrapper._run(): scales that are numbers, or tensors of one, and those
+    per head; `per_head` are up to three of these in the order q, k, v."""
+    if len(per_head) > 3:
+        raise ValueError(f"run: got {len(per_head)} positional arguments behind the cache, "
+                         "accepted: scales of q, k and v per head")
+    numbers = []
+    tensors = [*per_head, *[None] * (3 - len(per_head)), sinks, None, None]
+    for i, (name, scale) in enumerate((("q_scale", q_scale), ("k_scale", k_scale),
+                                       ("v_scale", v_scale))):
+        if is_per_head(scale):
+            if tensors[i] is not None:
+                raise ValueError(f"{name}: is given per head twice")
+            tensors[i] = scale
+            scale = None
+        numbers.append(number(name, scale))
+    return numbers, (tensors if any(t is not None for t in tensors) else None)
