@@ -45,23 +45,6 @@ from .activation import (
     silu_and_mul,
     silu_and_mul_scaled_nvfp4_experts_quantize,
 )
-from .gemm import (
-    SegmentGEMMWrapper,
-    bmm_bf16,
-    bmm_fp8,
-    bmm_mxfp8,
-    mm_bf16,
-    mm_bf16_fp4,
-    mm_fp4,
-    mm_fp8,
-    mm_mxfp8,
-    mm_nvfp4_svdquant,
-    nvfp4_quantize_smooth,
-    prepare_bf16_fp4_weights,
-    svdquant_linear,
-    tgv_gemm_sm100,
-)
-from .grouped_mm import grouped_mm_bf16, grouped_mm_fp4, grouped_mm_fp8, grouped_mm_mxfp8
 from .attention import BatchAttention, BatchAttentionWithAttentionSinkWrapper
 from .cascade import (
     BatchDecodeWithSharedPrefixPagedKVCacheWrapper,
@@ -79,6 +62,23 @@ from .decode import (
     fast_decode_plan,
     single_decode_with_kv_cache,
 )
+from .gemm import (
+    SegmentGEMMWrapper,
+    bmm_bf16,
+    bmm_fp8,
+    bmm_mxfp8,
+    mm_bf16,
+    mm_bf16_fp4,
+    mm_fp4,
+    mm_fp8,
+    mm_mxfp8,
+    mm_nvfp4_svdquant,
+    nvfp4_quantize_smooth,
+    prepare_bf16_fp4_weights,
+    svdquant_linear,
+    tgv_gemm_sm100,
+)
+from .grouped_mm import grouped_mm_bf16, grouped_mm_fp4, grouped_mm_fp8, grouped_mm_mxfp8
 from .mla import BatchMLAPagedAttentionWrapper
 from .norm import (
     add_rmsnorm_fp4quant,
@@ -105,6 +105,13 @@ from .page import (
     nvfp4_quantize_append_paged_kv_cache,
     nvfp4_quantize_append_paged_kv_cache_with_slot_mapping,
 )
+from .pod import BatchPODWithPagedKVCacheWrapper, PODWithPagedKVCacheWrapper
+from .prefill import (
+    BatchPrefillWithPagedKVCacheWrapper,
+    BatchPrefillWithRaggedKVCacheWrapper,
+    single_prefill_with_kv_cache,
+    single_prefill_with_kv_cache_return_lse,
+)
 from .quantization import (
     block_scale_interleave,
     e2m1_and_ufp8sf_scale_to_float,
@@ -129,12 +136,6 @@ from .quantization import (
     shuffle_matrix_a,
     shuffle_matrix_sf_a,
     silu_and_mul_nvfp4_quantize,
-from .pod import BatchPODWithPagedKVCacheWrapper, PODWithPagedKVCacheWrapper
-from .prefill import (
-    BatchPrefillWithPagedKVCacheWrapper,
-    BatchPrefillWithRaggedKVCacheWrapper,
-    single_prefill_with_kv_cache,
-    single_prefill_with_kv_cache_return_lse,
 )
 from .rope import (
     apply_llama31_rope,
