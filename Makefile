@@ -5,10 +5,12 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTHON := .venv/bin/python
 CLI := build/release/bin/flashinfer
 FLASHINFER ?= $(CLI)
+DIST ?= flashinfer-cpp
+VERSION ?=
 MODELS := $${XDG_CACHE_HOME:-$$HOME/.cache}/flashinfer/models
 PROMPT ?= Explain what a GPU kernel is in one sentence.
 .DEFAULT_GOAL := help
-.PHONY: demo build test gpu-test compile-all bundle bench format lint clean help setup configure
+.PHONY: demo build test wheel gpu-test compile-all bundle bench format lint clean help setup configure
 
 help:  ## Print this list
 	@echo 'make demo     set up, build, fetch a small model and let it answer a prompt'
@@ -17,6 +19,7 @@ help:  ## Print this list
 	@echo 'make compile-all  compile every kernel of packs/ for every GPU architecture'
 	@echo 'make gpu-test one folder of tests and benchmarks for a machine with a GPU: build/gpu-test/'
 	@echo 'make bundle   one folder that runs on other Linux machines: build/bundle/'
+	@echo 'make wheel    the Python package: dist/; DIST and VERSION are its name and version'
 	@echo 'make bench    measure every operator and the engine against their peers'
 	@echo 'make format   format the C++ files'
 	@echo 'make lint     format, include, size and README checks'
@@ -54,6 +57,12 @@ gpu-test: configure
 bundle: configure
 	@cmake --build --preset release -j $(JOBS)
 	@tools/bundle build/release build/bundle
+
+# DIST=flashinfer-python gives the original's name, for environments whose other packages require it.
+# The two must not be installed together: they hold the same files.
+wheel: configure
+	@cmake --build --preset release -j $(JOBS) --target flashinfer_tvm_ffi bin/flashinfer
+	@$(PYTHON) tools/python_package.py --dist "$(DIST)" --version "$(VERSION)"
 
 bench: configure
 	@cmake --build --preset release -j $(JOBS)

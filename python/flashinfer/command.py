@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``flashinfer``: hands over to the program of the same name in the package."""
+import os
+import sys
+
+from ._binding import library_folders
+
+
+def program():
+    """The path of the program, beside the libraries."""
+    places = [folder.parent / "bin" / "flashinfer" for folder in library_folders()]
+    for place in places:
+        if place.exists():
+            return place
+    raise FileNotFoundError("the program flashinfer is in none of: "
+                            + ", ".join(str(place) for place in places))
+
+
+def main():
+    path = str(program())
+    os.execv(path, ["flashinfer", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
