@@ -123,7 +123,7 @@ TOLERANCE = {"float32": 2e-5, "float16": 3e-3, "bfloat16": 2e-2, "float8_e4m3fn"
              "float8_e5m2": 0.2}
 
 
-def check_attention(tensors, out, lse, expected, dtype):
+def check_attention(tensors, out, lse, expected, dtype, lse_limit=2e-3):
     """Raises where out or lse (which may be None) is off, or is NaN."""
     o, s = expected
     actual = tensors.read(out)
@@ -138,4 +138,4 @@ def check_attention(tensors, out, lse, expected, dtype):
     assert (np.isneginf(got) == np.isneginf(s)).all(), "lse is -inf in other places"
     finite = np.isfinite(s)
     worst = np.abs(got[finite] - s[finite]).max(initial=0)
-    assert worst <= 2e-3 + 1e-5 * np.abs(s[finite]).max(initial=0), f"lse is off by {worst}"
+    assert worst <= lse_limit + 1e-5 * np.abs(s[finite]).max(initial=0), f"lse is off by {worst}"

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""flashinfer.mla against float64 NumPy."""
+import numpy as np
+import pytest
+from attention_oracle import attention, check_attention
+
+import flashinfer
+
+HEADS, CKV, KPE, PAGE = 4, 64, 16, 8
+
+
+def workspace(tensors):
+    return tensors.full((8 << 20,), 0, "uint8")
+
+
+class Batch:
+    """Latents of requests scattered over a pool whose other slots are poison."""
+
+    def __init__(self, tensors, rng, kv_lens, kpe=KPE, dtype="bfloat16"):
+        pages = [-(-n // PAGE) + 1 for n in kv_lens]  # room for tokens to come
+        pool = sum(pages) + 2
+        ids = rng.permutation(pool)[:sum(pages)]
+        self.indptr = np.concatenate([[0], np.cumsum(pages)]).astype(np.int32)
+        self.indices = ids.astype(np.int32)
+        self.kv_lens = np.array(kv_lens, np.int32)
+        ckv, pe = np.full((pool, PAGE, CKV), np.nan), np.full((pool, PAGE, kpe), np.nan)
+        self.slots = []
+        for b, n in enumerate(kv_lens):
+            t = np.arange(n)
+            slot = (ids[self.indptr[b] + t // PAGE], t % PAGE)
+            ckv[slot] = rng.standard_normal((n, CKV))
+            pe[slot] = rng.standard_normal((n, kpe))
+            self.slots.append(slot)
+        self.both = tensors.make(np.concatenate([ckv, pe], axis=2), dtype)
+        self.ckv, self.kpe = self.both[:, :, :CKV], self.both[:, :, CKV:]
+        self.tensors = tensors
+
+    def keys(self, b, ckv_scale=1.0, kpe_scale=1.0):
+        read = self.tensors.read(self.both)[self.slots[b]]
+        scale = ckv_scale[self.slots[b]] if isinstance(ckv_scale, np.ndarray) else ckv_scale
+        return read[:, :CKV] * scale, read[:, CKV:] * kpe_scale
+
+
+def expected(tensors, batch, q_nope, q_pe, q_lens, *, ckv_scale=1.0, kpe_scale=1.0, **options):
+    begin = np.concatenate([[0], np.cumsum(q_lens)])
+    q = np.concatenate([tensors.read(q_nope), tensors.read(q_pe)], axis=2)
+    parts = []
+    for b in range(len(q_lens)):
+        ckv, kpe = batch.keys(b, ckv_scale, kpe_scale)
+        parts.append(attention(q[begin[b]:begin[b + 1]],
+                               np.concatenate([ckv, kpe], axis=1)[:, None], ckv[:, None],
+                               **options))
+    return tuple(map(np.concatenate, zip(*parts)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kpe", [KPE, 0])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("use_cuda_graph", [False, True])
+def test_paged(tensors, rng, dtype, kpe, causal, use_cuda_graph):
+    q_lens, kv_lens = [1, 3, 5, 2], [40, 3, 20, 0]
+    batch = Batch(tensors, rng, kv_lens, kpe, dtype)
+    q_nope = tensors.make(rng.standard_normal((11, HEADS, CKV)), dtype)
+    q_pe = tensors.make(rng.standard_normal((11, HEADS, kpe)), dtype)
+    tables = [tensors.make(t) for t in (np.array([0, 1, 4, 9, 11], np.int32), batch.indptr,
+                                        batch.indices, batch.kv_lens)]
+    buffers = [tensors.full((len(t) + 3 * (i == 2),), -1, "int32") for i, t in enumerate(tables)]
+    wrapper = flashinfer.BatchMLAPagedAttentionWrapper(
+        workspace(tensors), use_cuda_graph, *(buffers if use_cuda_graph else []))
+    with pytest.raises(ValueError, match="before a successful plan"):
+        wrapper.run(q_nope, q_pe, batch.ckv, batch.kpe)
+    wrapper.plan(*tables, HEADS, CKV, kpe, PAGE, causal, 0.1, tensors.dtype(dtype),
+                 tensors.dtype(dtype))
+    want = expected(tensors, batch, q_nope, q_pe, q_lens, causal=causal, sm_scale=0.1)
+    out = tensors.full(q_nope.shape, np.nan, dtype)
+    lse = tensors.full((11, HEADS), np.nan, "float32")
+    given = (q_pe, batch.ckv, batch.kpe) if kpe else (None, batch.ckv, None)
+    result = wrapper.run(q_nope, *given, out=out, lse=lse, return_lse=True)
+    assert result[0] is out and result[1] is lse
+    check_attention(tensors, out, lse, want, dtype)
+    out, lse = wrapper.run(q_nope, *given, return_lse_base_on_e=True, return_lse=True)
+    check_attention(tensors, out, lse, (want[0], want[1] * np.log(2)), dtype)
+    assert (tensors.read(wrapper.run(q_nope, *given)) == tensors.read(out)).all()
+    if use_cuda_graph:
+        assert (tensors.read(buffers[3]) == batch.kv_lens).all()
+        with pytest.raises(ValueError, match="kv_indices"):
+            flashinfer.BatchMLAPagedAttentionWrapper(workspace(tensors), True, *buffers[:2])
+
+
+@pytest.mark.parametrize("per_block", [False, True])
+def test_quantised_cache(tensors, rng, per_block):
+    batch = Batch(tensors, rng, [30, 12], dtype="float8_e4m3fn")
+    q_nope = tensors.make(rng.standard_normal((2, HEADS, CKV)), "bfloat16")
+    q_pe = tensors.make(rng.standard_normal((2, HEADS, KPE)), "bfloat16")
+    wrapper = flashinfer.BatchMLAPagedAttentionWrapper(workspace(tensors), backend="fa3")
+    wrapper.plan(*[tensors.make(t) for t in (np.array([0, 1, 2], np.int32), batch.indptr,
+                                             batch.indices, batch.kv_lens)],
+                 HEADS, CKV, KPE, PAGE, False, 0.1, "bfloat16", "float8_e4m3fn")
+    scales = rng.uniform(0.5, 2, (*batch.ckv.shape[:2], 2))
+    wide = np.repeat(scales, CKV // 2, axis=2) if per_block else 0.75
+    got = wrapper.run(q_nope, q_pe, batch.ckv, batch.kpe, return_lse=True, kpe_scale=0.5,
+                      ckv_scale=None if per_block else 0.75,
+                      ckv_scale_arr=tensors.make(scales, "float32") if per_block else None)
+    check_attention(tensors, *got, expected(tensors, batch, q_nope, q_pe, [1, 1], sm_scale=0.1,
+                                            ckv_scale=wide, kpe_scale=0.5), "bfloat16",
+                    lse_limit=1e-2)  # keys are rounded after they are scaled
+
+
+def test_decode(tensors, rng):
+    kpe = CKV // 8
+    batch = Batch(tensors, rng, [20, 7, 1], kpe, "float16")
+    used = [batch.indices[batch.indptr[b]:batch.indptr[b] - (-n // PAGE)]
+            for b, n in enumerate(batch.kv_lens)]
+    indptr = np.concatenate([[0], np.cumsum([len(u) for u in used])]).astype(np.int32)
+    last = ((batch.kv_lens - 1) % PAGE + 1).astype(np.int32)
+    q_nope = tensors.make(rng.standard_normal((3, HEADS, CKV)), "float16")
+    q_pe = tensors.make(rng.standard_normal((3, HEADS, kpe)), "float16")
+    wrapper = flashinfer.BatchDecodeMlaWithPagedKVCacheWrapper(workspace(tensors))
+    wrapper.plan(*[tensors.make(t) for t in (indptr, np.concatenate(used), last)], HEADS, CKV,
+                 PAGE, 0.1, window_left=9, logits_soft_cap=2.0)
+    got = wrapper.run(q_nope, q_pe, batch.ckv, batch.kpe, return_lse=True)
+    check_attention(tensors, *got, expected(tensors, batch, q_nope, q_pe, [1, 1, 1], sm_scale=0.1,
+                                            window_left=9, soft_cap=2.0), "float16")
+    with pytest.raises(NotImplementedError, match="k_scale"):
+        wrapper.run(q_nope, q_pe, batch.ckv, batch.kpe, k_scale=2.0)
+    with pytest.raises(NotImplementedError, match="rope_theta"):
+        wrapper.plan(*[tensors.make(t) for t in (indptr, np.concatenate(used), last)], HEADS, CKV,
+                     PAGE, 0.1, rope_theta=500.0)
+
+
+def test_errors_name_the_argument(tensors, rng):
+    batch = Batch(tensors, rng, [20, 7])
+    tables = [tensors.make(t) for t in (np.array([0, 1, 2], np.int32), batch.indptr,
+                                        batch.indices, batch.kv_lens)]
+    q_nope = tensors.make(rng.standard_normal((2, HEADS, CKV)), "bfloat16")
+    q_pe = tensors.make(rng.standard_normal((2, HEADS, KPE)), "bfloat16")
+    wrapper = flashinfer.BatchMLAPagedAttentionWrapper(workspace(tensors))
+    dtypes = ("bfloat16", "bfloat16")
+    for match, sizes in (("sm_scale", (HEADS, CKV, KPE, PAGE, False, 0.0)),
+                         ("head_dim_ckv", (HEADS, 63, KPE, PAGE, False, 0.1))):
+        with pytest.raises(ValueError, match=match):
+            wrapper.plan(*tables, *sizes, *dtypes)
+    with pytest.raises(ValueError, match="kv_len"):
+        wrapper.plan(*tables[:3], tensors.make(np.array([20, 100], np.int32)), HEADS, CKV, KPE,
+                     PAGE, False, 0.1, *dtypes)
+    with pytest.raises(NotImplementedError, match="use_profiler"):
+        wrapper.plan(*tables, HEADS, CKV, KPE, PAGE, False, 0.1, *dtypes, True)
+    wrapper.plan(*tables, HEADS, CKV, KPE, PAGE, False, 0.1, *dtypes)
+    with pytest.raises(ValueError, match="q_pe"):
+        wrapper.run(q_nope, q_pe[:1], batch.ckv, batch.kpe)
+    with pytest.raises(ValueError, match="ckv_scale"):
+        wrapper.run(q_nope, q_pe, batch.ckv, batch.kpe, ckv_scale=2.0)
+    for name in ("kv_len", "page_table", "profiler_buffer", "o_scale"):
+        with pytest.raises(NotImplementedError, match=name):
+            wrapper.run(q_nope, q_pe, batch.ckv, batch.kpe, **{name: 1.0})
+    for backend in ("cutlass", "trtllm-gen"):
+        with pytest.raises(NotImplementedError, match=backend):
+            flashinfer.BatchMLAPagedAttentionWrapper(workspace(tensors), backend=backend)
