@@ -5,29 +5,40 @@ Importing this loads no library and no framework: the first call does.
 """
 from . import (
     activation,
+    api_logging,
     attention,
+    autotuner,
     cascade,
+    comm,
     concat_ops,
     cudnn,
     decode,
     deep_gemm,
     fp4_quantization,
     fp8_quantization,
+    fused_moe,
     gemm,
     grouped_mm,
     jit,
     logits_processor,
+    mamba,
+    mhc,
     mla,
+    msa_ops,
     norm,
+    nvfp4_attention_sm120,
     page,
+    parallel_attention,
     pod,
     prefill,
     quantization,
     rope,
     sampling,
     sparse,
+    testing,
     tllm_enums,
     topk,
+    trace,
     triton,
     utils,
 )
@@ -46,6 +57,7 @@ from .activation import (
     silu_and_mul_scaled_nvfp4_experts_quantize,
 )
 from .attention import BatchAttention, BatchAttentionWithAttentionSinkWrapper
+from .autotuner import autotune
 from .cascade import (
     BatchDecodeWithSharedPrefixPagedKVCacheWrapper,
     BatchPrefillWithSharedPrefixPagedKVCacheWrapper,
@@ -62,6 +74,27 @@ from .decode import (
     fast_decode_plan,
     single_decode_with_kv_cache,
 )
+from .fi_trace import fi_trace
+from .fused_moe import (
+    B12xMoEWrapper,
+    CuteDslMoEWrapper,
+    CuteDslMxfp8Mxfp4MoEWrapper,
+    b12x_fused_moe,
+    cute_dsl_fused_moe_mxfp8_mxfp4,
+    cute_dsl_fused_moe_nvfp4,
+    cutlass_fused_moe,
+    reorder_rows_for_gated_act_gemm,
+    trtllm_bf16_moe,
+    trtllm_bf16_routed_moe,
+    trtllm_fp4_block_scale_moe,
+    trtllm_fp4_block_scale_routed_moe,
+    trtllm_fp8_block_scale_moe,
+    trtllm_fp8_block_scale_routed_moe,
+    trtllm_fp8_per_tensor_scale_moe,
+    trtllm_fp8_per_tensor_scale_routed_moe,
+)
+from .gdn_decode import gdn_fused_decode_step, gdn_fused_decode_step_supported
+from .gdn_prefill import chunk_gated_delta_rule
 from .gemm import (
     SegmentGEMMWrapper,
     bmm_bf16,
@@ -79,6 +112,8 @@ from .gemm import (
     tgv_gemm_sm100,
 )
 from .grouped_mm import grouped_mm_bf16, grouped_mm_fp4, grouped_mm_fp8, grouped_mm_mxfp8
+from .kda import RecurrentKDAPrefillWorkspace, RecurrentKDAPrefillWrapper, recurrent_kda
+from .kda_decode import fused_kda_decode, packed_kda_decode
 from .mla import BatchMLAPagedAttentionWrapper
 from .norm import (
     add_rmsnorm_fp4quant,
@@ -96,6 +131,10 @@ from .norm import (
     rmsnorm,
     rmsnorm_fp4quant,
     rmsnorm_quant,
+)
+from .nvfp4_attention_sm120 import (
+    nvfp4_attention_sm120_fwd,
+    nvfp4_attention_sm120_quantize_qkv,
 )
 from .page import (
     append_paged_kv_cache,

@@ -33,3 +33,11 @@ def refuse(name, **arguments):
     for argument, value in arguments.items():
         if value is not None and value is not False:
             raise NotImplementedError(f"{name}: {argument}={value!r} is not implemented yet")
+
+
+def pending_names(module, functions="", classes=""):
+    """Puts names that raise NotImplementedError, in words of two strings, into a module's globals."""
+    for name in functions.split():
+        module[name] = pending(name)
+    for name in classes.split():
+        module[name] = pending_class(name)

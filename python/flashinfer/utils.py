@@ -10,7 +10,7 @@ from ._backend_requirement import (
     supported_compute_capability,
 )
 from ._errors import BackendSupportedError, GPUArchitectureError, LibraryError
-from ._pending import not_yet
+from ._pending import not_yet, pending
 from ._tensors import dtype_name
 
 log2e = 1 / math.log(2)
@@ -361,3 +361,8 @@ def register_custom_op(name, fn=None, /, *, mutates_args, device_types=None, sch
 def register_fake_op(name, fn=None):
     """As register_custom_op()."""
     return lambda function: function
+
+
+get_shuffle_matrix_a_row_indices = pending("get_shuffle_matrix_a_row_indices")
+get_shuffle_matrix_sf_a_row_indices = pending("get_shuffle_matrix_sf_a_row_indices")
+prepare_jit_additional_args = pending("prepare_jit_additional_args")

@@ -6,6 +6,16 @@
 from .._binding import lib
 from .._pending import pending
 from .._tensors import as_dtype, dtype_name, empty, on_host
+from .groupwise import (
+    batch_deepgemm_fp8_nt_groupwise,
+    fp8_blockscale_gemm_sm90,
+    gemm_fp8_nt_blockscaled,
+    gemm_fp8_nt_groupwise,
+    group_deepgemm_fp8_nt_groupwise,
+    group_gemm_fp8_nt_groupwise,
+    group_gemm_mxfp8_mxfp4_nt_groupwise,
+    group_gemm_nvfp4_nt_groupwise,
+)
 
 CUDNN_AVAILABLE = False  # the library's own kernels alone
 

@@ -118,7 +118,7 @@ jit_spec_registry = JitSpecRegistry()
 
 def gen_jit_spec(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra_ldflags=None,
                  extra_include_paths=None, needs_device_linking=False):
-    """Raises NotImplementedError: this library compiles no C++ of a user at run time.
+    """Not there: this library compiles no C++ of a user at run time.
 
     ``torch.utils.cpp_extension`` and ``tvm_ffi.cpp`` do.
     """

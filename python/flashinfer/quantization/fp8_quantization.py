@@ -70,7 +70,7 @@ def mxfp8_dequantize_host(input, scale_tensor, is_sf_swizzled_layout=True, sf_sw
 
 def per_token_group_quant_8bit(x, group_size, eps=1e-10, dst_dtype=None,
                                column_major_scales=False, scale_tma_aligned=False,
-                               scale_ue8m0=False, backend="auto"):
+                               scale_ue8m0=False, backend="cutile"):
     """Quantises groups of a row that share a float32 scale: the largest |x| of the group divided
     by the largest number of the dtype.
 
@@ -82,13 +82,13 @@ def per_token_group_quant_8bit(x, group_size, eps=1e-10, dst_dtype=None,
         column_major_scales: scales of a group are next to each other in memory.
         scale_tma_aligned: with it, columns begin at multiples of 16 bytes.
         scale_ue8m0: scales are rounded up to powers of two; they stay float32.
-        backend: "auto"; which kernel runs is the library's choice.
+        backend: "cutile", "cuda" or "auto"; which kernel runs is the library's choice.
 
     Returns:
         (as `x` of `dst_dtype`, ``[…, hidden_size / group_size]`` float32)
     """
     if backend not in ("auto", "cutile", "cuda"):
-        raise ValueError(f"backend is {backend!r}, accepted: auto")
+        raise ValueError(f"backend is {backend!r}, accepted: cutile, cuda, auto")
     if group_size <= 0 or x.shape[-1] % group_size != 0:
         raise ValueError(f"group_size is {group_size}, expected a divisor of {x.shape[-1]}")
     if scale_tma_aligned and not column_major_scales:
