@@ -150,6 +150,8 @@ from .prefill import (
     BatchPrefillWithRaggedKVCacheWrapper,
     single_prefill_with_kv_cache,
     single_prefill_with_kv_cache_return_lse,
+    trtllm_fmha_v2_prefill,
+    trtllm_sage_attention_quantize,
 )
 from .quantization import (
     block_scale_interleave,

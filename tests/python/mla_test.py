@@ -5,6 +5,7 @@ import pytest
 from attention_oracle import attention, check_attention
 
 import flashinfer
+from flashinfer import mla
 
 HEADS, CKV, KPE, PAGE = 4, 64, 16, 8
 
@@ -156,3 +157,34 @@ def test_errors_name_the_argument(tensors, rng):
     for backend in ("cutlass", "trtllm-gen"):
         with pytest.raises(NotImplementedError, match=backend):
             flashinfer.BatchMLAPagedAttentionWrapper(workspace(tensors), backend=backend)
+
+
+@pytest.mark.parametrize("dtype,v_scale", [("bfloat16", 1.0), ("float8_e4m3fn", 0.5),
+                                           ("bfloat16", 2.0)])
+@pytest.mark.parametrize("q_len", [1, 3])
+def test_tables(tensors, rng, q_len, dtype, v_scale):
+    kv_lens = [30, 9]
+    batch = Batch(tensors, rng, kv_lens, dtype=dtype)
+    table = np.full((2, 8), 10**6, np.int32)
+    for b, n in enumerate(kv_lens):
+        ids = batch.indices[batch.indptr[b]:batch.indptr[b] - (-n // PAGE)]
+        table[b, :len(ids)] = ids
+    query = tensors.make(rng.standard_normal((2, q_len, HEADS, CKV + KPE)), "bfloat16")
+    given = (query, batch.both[:, None], workspace(tensors), 128, CKV, KPE, tensors.make(table),
+             tensors.make(batch.kv_lens), 30)
+    out = tensors.full((2, q_len, HEADS, CKV), np.nan, "bfloat16")
+    got = mla.trtllm_batch_decode_with_kv_cache_mla(*given, out=out, bmm1_scale=0.1,
+                                                    bmm2_scale=v_scale, return_lse=True)
+    assert got[0] is out
+    flat = query.reshape(-1, HEADS, CKV + KPE)
+    o, s = expected(tensors, batch, flat[..., :CKV], flat[..., CKV:], [q_len] * 2, causal=True,
+                    sm_scale=0.1)
+    check_attention(tensors, out.reshape(-1, HEADS, CKV), got[1], (v_scale * o, s), "bfloat16",
+                    lse_limit=1e-2)
+    same = mla.xqa_batch_decode_with_kv_cache_mla(*given, bmm1_scale=0.1, bmm2_scale=v_scale)
+    assert (tensors.read(same) == tensors.read(out)).all()
+    for name, value in (("sinks", query), ("sparse_mla_top_k", 8), ("enable_dcp", True)):
+        with pytest.raises(NotImplementedError, match=name):
+            mla.trtllm_batch_decode_with_kv_cache_mla(*given, **{name: value})
+    with pytest.raises(ValueError, match="kv_cache"):
+        mla.trtllm_batch_decode_with_kv_cache_mla(query, batch.ckv, *given[2:])

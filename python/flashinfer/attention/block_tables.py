@@ -25,7 +25,7 @@ from .record import (
 _plans = threading.local()  # .by_device: of this thread
 
 
-def _plan_on(device):
+def plan_on(device):
     by_device = getattr(_plans, "by_device", None)
     if by_device is None:
         by_device = _plans.by_device = {}
@@ -91,7 +91,8 @@ def split_cache(kv_cache):
 
 def run(query, k, v, workspace, block_tables, seq_lens, *, kv_layout, qo_indptr, causal,
         sm_scale, window_left=-1, scales=(1.0, 1.0, 1.0), sinks=None, custom_mask=None, out=None,
-        out_dtype=None, lse=None, return_lse=False):
+        out_dtype=None, lse=None, return_lse=False, pos_encoding_mode="NONE",
+        logits_soft_cap=None):
     """Attention of ``query [num_tokens, num_qo_heads, head_dim]``; `qo_indptr` is NumPy, or None
     for one token a request."""
     heads, tokens = (2, 1) if kv_layout == "NHD" else (1, 2)
@@ -112,14 +113,14 @@ def run(query, k, v, workspace, block_tables, seq_lens, *, kv_layout, qo_indptr,
                          f"{dtype_name(out.dtype)}")
     if return_lse and lse is None:
         lse = make_lse(query)
-    o = options("NONE", window_left, None, sm_scale, None, None)
+    o = options(pos_encoding_mode, window_left, logits_soft_cap, sm_scale, None, None)
     mask = MASK_CUSTOM if custom_mask is not None else MASK_CAUSAL if causal else MASK_NONE
     record = pack(PROBLEM, (
         dtype_code("query", query.dtype), dtype_code("kv_cache", k.dtype),
         dtype_code("out", out.dtype), query.shape[1], k.shape[heads], query.shape[2],
         v.shape[-1], page_size, layout, mask, window_left, o["pos_encoding"], 0, arch_of(device),
-        o["sm_scale"], 0.0, 1.0, 1e4))
-    plan = _plan_on(device)
+        o["sm_scale"], o["logits_soft_cap"], 1.0, 1e4))
+    plan = plan_on(device)
     lib.attention_plan(plan, record, workspace, qo_indptr, indptr, on_device(indices, query),
                        last_page_len, custom_mask, None)
     if sinks is None:
