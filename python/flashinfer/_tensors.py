@@ -6,20 +6,29 @@ _framework_names = {}  # type of a tensor -> its framework's name
 
 
 def framework_of(x):
-    """The module whose ``empty`` makes tensors like `x`: torch, numpy, cupy."""
+    """The module whose ``empty`` makes tensors for results beside `x`: torch, numpy, cupy.
+
+    Arrays of JAX cannot be written: beside them in host memory results are NumPy's, which
+    ``jax.numpy.asarray`` takes over; on a device the caller gives the outputs.
+    """
     name = _framework_names.get(type(x))
     if name is None:
         name = _framework_names[type(x)] = _framework_name(type(x))
+    if name == "jax":
+        if is_on_cuda(x):
+            raise TypeError("an array of JAX is on a device, where outputs must be given: JAX "
+                            "cannot make arrays to write to")
+        name = "numpy"
     return sys.modules[name]
 
 
 def _framework_name(kind):
     for base in kind.__mro__:
         name = base.__module__.partition(".")[0]
-        if name in ("torch", "numpy", "cupy"):
+        if name in ("torch", "numpy", "cupy", "jax"):
             return name
     raise TypeError(f"a tensor is a {kind.__module__}.{kind.__qualname__}, "
-                    "accepted: tensors of torch, arrays of NumPy or CuPy")
+                    "accepted: tensors of torch, arrays of NumPy, CuPy or JAX")
 
 
 def dtype_named(x, name):
@@ -73,7 +82,10 @@ def empty(shape, like, dtype=None):
 def is_on_cuda(x):
     """Whether a tensor is in the memory of a CUDA device."""
     device = getattr(x, "device", None)
-    return getattr(device, "type", None) == "cuda" or framework_of(x).__name__ == "cupy"
+    if getattr(device, "type", None) == "cuda":
+        return True
+    name = _framework_name(type(x))
+    return name == "cupy" or (name == "jax" and getattr(device, "platform", "cpu") != "cpu")
 
 
 def on_host(x):

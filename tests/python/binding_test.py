@@ -104,3 +104,62 @@ def test_threads(rng):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_arrays_of_jax(rng, dtype):
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    x = rng.standard_normal((3, 64))
+    ours = flashinfer.rmsnorm(jax.numpy.asarray(x, dtype), jax.numpy.ones(64, dtype))
+    assert isinstance(ours, np.ndarray) and ours.dtype == dtype
+    x = x.astype(ours.dtype)
+    np.testing.assert_array_equal(ours, flashinfer.rmsnorm(x, np.ones(64, ours.dtype)))
+
+
+def test_torch_parameters_and_views(rng):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x = torch.from_numpy(rng.standard_normal((4, 64))).float()
+    weight = torch.nn.Parameter(torch.ones(64))
+    expected = flashinfer.rmsnorm(x, torch.ones(64))
+    with torch.inference_mode():
+        assert torch.equal(flashinfer.rmsnorm(x, weight), expected)
+    assert torch.equal(flashinfer.rmsnorm(x, weight), expected)
+    assert torch.equal(flashinfer.rmsnorm(x.expand(2, 4, 64)[1], weight.data), expected)
+
+
+def test_objects_at_the_end_of_the_interpreter():
+    """A plan, and the library's thread pool, live until the process ends."""
+    done = in_fresh_python(
+        "import atexit, threading, numpy as np, flashinfer\n"
+        "x, w = np.ones((256, 1024), np.float32), np.ones(1024, np.float32)\n"
+        "def call(): flashinfer.rmsnorm(x, w)\n"
+        "threads = [threading.Thread(target=call) for _ in range(3)]\n"
+        "for t in threads: t.start()\n"
+        "atexit.register(call)\n"
+        "wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(np.zeros(1 << 20, np.uint8))\n"
+        "wrapper.plan(np.int32([0, 1]), np.int32([0]), np.int32([3]), 2, 1, 64, 4,\n"
+        "             q_data_type='float32')\n"
+        "import builtins; builtins.kept = wrapper\n"
+        "print('done')")
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+
+
+def test_other_threads_run_while_the_library_works():
+    """The library is called without the interpreter's lock."""
+    lib.version()
+    x, weight = np.ones((2048, 8192), np.float32), np.ones(8192, np.float32)
+    stop, ticks = threading.Event(), []
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(None)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    flashinfer.rmsnorm(x, weight, out=x)
+    before = len(ticks)
+    lib.rmsnorm(x, weight, x, 1e-6)
+    during = len(ticks) - before
+    stop.set()
+    thread.join()
+    assert during > 0

@@ -5,7 +5,7 @@
 """
 from .._binding import lib
 from .._pending import pending
-from .._tensors import as_dtype, dtype_name, empty, on_host
+from .._tensors import as_dtype, dtype_name, empty, on_host, scalar_or_tensor
 from .groupwise import (
     batch_deepgemm_fp8_nt_groupwise,
     fp8_blockscale_gemm_sm90,
@@ -101,7 +101,7 @@ def bmm_fp8(A, B, A_scale, B_scale, dtype, out=None, backend="cublas"):
     Args:
         A: ``[batch_size, m, k]`` float8_e4m3fn or float8_e5m2.
         B: ``[batch_size, k, n]`` likewise, column-major for speed.
-        A_scale: one float32: what A was divided by.
+        A_scale: a number, or one float32: what A was divided by.
         B_scale: likewise.
         dtype: bfloat16, float16 or float32: of the result.
         out: ``[batch_size, m, n]``; made when None.
@@ -111,7 +111,9 @@ def bmm_fp8(A, B, A_scale, B_scale, dtype, out=None, backend="cublas"):
     """
     check_backend(backend)
     _check_dtypes("bmm_fp8", _FP8, A=A, B=B)
-    return matmul(A, B, out, dtype, None, 1.0, A_scale, B_scale)
+    a_factor, A_scale = scalar_or_tensor(A_scale)
+    b_factor, B_scale = scalar_or_tensor(B_scale)
+    return matmul(A, B, out, dtype, None, a_factor * b_factor, A_scale, B_scale)
 
 
 class SegmentGEMMWrapper:
