@@ -4,40 +4,9 @@
 #pragma once
 
 #include "kernels/portable.h"
+#include "kernels/ptx/cvt.cuh"
 
 namespace flashinfer::kernels::ptx {
-
-struct Float2 {
-  float x;
-  float y;
-};
-
-/// Rounds to nearest even, to infinity beyond the range.
-__device__ __forceinline__ uint32_t cvt_rn_f16x2_f32(float x, float y) {
-  uint32_t packed;
-#if __CUDA_ARCH__ >= 800
-  asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(packed) : "f"(x), "f"(y));
-#else
-  asm("{.reg .b16 lo, hi;\n"
-      "cvt.rn.f16.f32 lo, %1;\n"
-      "cvt.rn.f16.f32 hi, %2;\n"
-      "mov.b32 %0, {lo, hi};}"
-      : "=r"(packed)
-      : "f"(x), "f"(y));
-#endif
-  return packed;
-}
-
-__device__ __forceinline__ Float2 cvt_f32_f16x2(uint32_t packed) {
-  Float2 values;
-  asm("{.reg .b16 lo, hi;\n"
-      "mov.b32 {lo, hi}, %2;\n"
-      "cvt.f32.f16 %0, lo;\n"
-      "cvt.f32.f16 %1, hi;}"
-      : "=f"(values.x), "=f"(values.y)
-      : "r"(packed));
-  return values;
-}
 
 /// Bits of the nearest bf16, ties to even.
 __device__ __forceinline__ uint32_t RoundToBf16Bits(float x) {
@@ -48,9 +17,7 @@ __device__ __forceinline__ uint32_t RoundToBf16Bits(float x) {
 
 __device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float x, float y) {
 #if __CUDA_ARCH__ >= 800
-  uint32_t packed;
-  asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(packed) : "f"(x), "f"(y));
-  return packed;
+  return cvt_rn_bf16x2(x, y);
 #else
   return RoundToBf16Bits(x) | (RoundToBf16Bits(y) << 16);
 #endif
@@ -84,9 +51,7 @@ __device__ __forceinline__ uint32_t RoundToFp8Bits(float x) {
 /// Two e4m3 in the low half of the result; saturates, NaN stays NaN.
 __device__ __forceinline__ uint32_t cvt_rn_satfinite_e4m3x2_f32(float x, float y) {
 #if __CUDA_ARCH__ >= 890
-  uint16_t packed;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %2, %1;" : "=h"(packed) : "f"(x), "f"(y));
-  return packed;
+  return cvt_rn_satfinite_e4m3x2(x, y);
 #else
   return RoundToFp8Bits<3, -6, 0x7eu, 0x7fu>(x) | (RoundToFp8Bits<3, -6, 0x7eu, 0x7fu>(y) << 8);
 #endif
@@ -95,9 +60,7 @@ __device__ __forceinline__ uint32_t cvt_rn_satfinite_e4m3x2_f32(float x, float y
 /// Two e5m2 in the low half of the result; saturates, NaN stays NaN.
 __device__ __forceinline__ uint32_t cvt_rn_satfinite_e5m2x2_f32(float x, float y) {
 #if __CUDA_ARCH__ >= 890
-  uint16_t packed;
-  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %2, %1;" : "=h"(packed) : "f"(x), "f"(y));
-  return packed;
+  return cvt_rn_satfinite_e5m2x2(x, y);
 #else
   return RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(x) | (RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(y) << 8);
 #endif
@@ -113,9 +76,7 @@ __device__ __forceinline__ float E4m3BitsToF32(uint32_t byte) {
 /// Of the low half; exact.
 __device__ __forceinline__ uint32_t cvt_f16x2_e4m3x2(uint32_t packed) {
 #if __CUDA_ARCH__ >= 890
-  uint32_t halves;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(packed)));
-  return halves;
+  return cvt_rn_f16x2_e4m3x2(static_cast<uint16_t>(packed));
 #else
   return cvt_rn_f16x2_f32(E4m3BitsToF32(packed & 0xffu), E4m3BitsToF32((packed >> 8) & 0xffu));
 #endif
@@ -151,17 +112,12 @@ __device__ __forceinline__ Float2 cvt_f32_s8x2(uint32_t packed) {
 __device__ __forceinline__ uint32_t cvt_f16x2_s8x2(uint32_t packed) {
   // 1024 + (x + 128) as f16 holds the byte, with its sign bit flipped, in the mantissa.
   const uint32_t biased = __byte_perm(packed ^ 0x8080u, 0x64646464u, 0x4140);
-  uint32_t halves;
-  asm("sub.f16x2 %0, %1, %2;" : "=r"(halves) : "r"(biased), "r"(0x64806480u));
-  return halves;
+  return sub_f16x2(biased, 0x64806480u);
 }
 
 /// Two signed bytes in the low half; rounds to nearest even, saturates, NaN becomes 0.
 __device__ __forceinline__ uint32_t cvt_rni_sat_s8x2_f32(float x, float y) {
-  int32_t lo, hi;
-  asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(lo) : "f"(x));
-  asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(hi) : "f"(y));
-  return (static_cast<uint32_t>(lo) & 0xffu) | ((static_cast<uint32_t>(hi) & 0xffu) << 8);
+  return (cvt_rni_sat_s8_f32(x) & 0xffu) | ((cvt_rni_sat_s8_f32(y) & 0xffu) << 8);
 }
 
 }  // namespace flashinfer::kernels::ptx

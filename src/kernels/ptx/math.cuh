@@ -40,4 +40,7 @@ __device__ __forceinline__ float RsqrtApprox(float x) {
   return y;
 }
 
+/// The compiler takes `x` for something new: it does not compute it again instead of keeping it.
+__device__ __forceinline__ void Opaque(float& x) { asm volatile("" : "+f"(x)); }
+
 }  // namespace flashinfer::kernels::ptx

@@ -42,11 +42,7 @@ __device__ __forceinline__ Words<kBytes> ld_evict_first(const void* from) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (kBytes == 16) {
     Words<kBytes> v;
-    const uint64_t policy = createpolicy_evict_first();
-    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-                 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
-                 : "l"(from), "l"(policy)
-                 : "memory");
+    ld_no_allocate_v4(v.w, from, createpolicy_evict_first());
     return v;
   }
 #endif

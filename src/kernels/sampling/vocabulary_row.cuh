@@ -235,7 +235,7 @@ struct Weights {
   /// registers from one pass to the next.
   __device__ __forceinline__ Weights Anew() const {
     Weights w = *this;
-    asm volatile("" : "+f"(w.factor));
+    ptx::Opaque(w.factor);
     return w;
   }
   __device__ __forceinline__ uint64_t Quantise(float sum) const {
