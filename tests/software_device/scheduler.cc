@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <vector>
 
 namespace flashinfer::software_device {
@@ -76,7 +76,8 @@ struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;  ///< kept, with their stacks
   std::vector<Block> blocks;
   Barrier cluster;
-  std::deque<Thread*> runnable;
+  std::vector<Thread*> runnable;
+  std::minstd_rand random;
   std::vector<std::unique_ptr<Meeting>> meetings;
   std::vector<Meeting*> free_meetings;
   std::vector<char> shared;
@@ -107,8 +108,10 @@ void Wake(Machine& m, std::vector<Thread*>& waiters) {
     }
     _longjmp(m.done, 1);
   }
-  Thread& next = *m.runnable.front();
-  m.runnable.pop_front();
+  // In no order that a kernel could count on where it lacks a barrier.
+  std::swap(m.runnable[m.random() % m.runnable.size()], m.runnable.back());
+  Thread& next = *m.runnable.back();
+  m.runnable.pop_back();
   m.running = &next;
   m.current = &next.state;
   if (next.has_begun) _longjmp(next.at, 1);
