@@ -58,14 +58,21 @@ def _exported(name, function, as_tensor):
 
     Under torch.compile, the torch op of that name."""
 
-    def call(*args):
-        if _compiling.ask():
-            return _as_torch_op(name, args)
+    def eager(*args):
         try:
             return function(*args)
         except BufferError:  # raised while arguments are converted: nothing has run yet
             return function(*[_borrowed(arg, as_tensor) for arg in args])
 
+    def call(*args):
+        if _compiling.ask():
+            return _as_torch_op(name, args)
+        try:  # as eager(), without another call
+            return function(*args)
+        except BufferError:
+            return eager(*args)
+
+    call.eager = eager
     return call
 
 
@@ -100,6 +107,13 @@ class _Library:
             raise AttributeError(name)
         if _compiling.ask():  # nothing is loaded while torch.compile traces
             return lambda *args: _as_torch_op(name, args)
+        return self.load(name)
+
+    def load(self, name):
+        """The function, loaded also while torch.compile traces; its attribute ``eager`` never asks
+        whether that is so."""
+        if name in self.__dict__:
+            return self.__dict__[name]
         with self._lock:
             if self._module is None:
                 self._module = _load()

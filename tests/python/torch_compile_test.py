@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls under torch.compile, torch.export's kin and on request are torch ops; eager ones are not."""
+import re
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: tools/setup --dev installs it")
+
+from torch._dynamo.backends.debugging import aot_eager  # noqa: E402
+
+import flashinfer  # noqa: E402
+from flashinfer import sampling, torch_ops  # noqa: E402
+from torch_calls import CALLS, ROWS, VOCAB, chances, numbers  # noqa: E402
+
+
+def bits(x):
+    return x.contiguous().view(torch.uint8)
+
+
+def leaves(result):
+    return [x for x in torch.utils._pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+
+def copies(arguments):
+    return [x.clone() if isinstance(x, torch.Tensor) else x for x in arguments]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_full_graph(name):
+    """No graph break, the op is in the graph, results and mutated arguments are those of eager."""
+    torch.manual_seed(1)
+    torch._dynamo.reset()
+    functions = [function for function, _ in CALLS[name]]
+    all_arguments = [make() for _, make in CALLS[name]]
+    graphs = []
+
+    def keep(graph, example_inputs):
+        graphs.append(graph.print_readable(print_output=False))
+        return aot_eager(graph, example_inputs)
+
+    def run(all_arguments):
+        return [function(*a) for function, a in zip(functions, all_arguments)], all_arguments
+
+    expected = leaves(run([copies(a) for a in all_arguments]))
+    compiled = torch.compile(run, backend=keep, fullgraph=True)
+    actual = leaves(compiled([copies(a) for a in all_arguments]))
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected):
+        assert one.dtype == other.dtype and one.stride() == other.stride()
+        assert torch.equal(bits(one), bits(other))
+    assert len(re.findall(rf"torch\.ops\.flashinfer\.{name}\b", graphs[0])) == len(functions)
+
+
+def test_numbers_that_change_compile_once():
+    counter = torch._dynamo.testing.CompileCounter()
+    torch._dynamo.reset()
+
+    @torch.compile(backend=counter, fullgraph=True, dynamic=True)
+    def function(x, k):
+        return sampling.top_k_mask_logits(x, k)
+
+    for k in range(3, 9):
+        x = numbers(k, VOCAB)
+        assert torch.equal(function(x, k), sampling.top_k_mask_logits(x, k))
+    assert counter.frame_count == 1
+
+
+def test_default_generator_gives_fresh_draws():
+    torch._dynamo.reset()
+    probs = torch.full((8, 4096), 1 / 4096)
+    compiled = torch.compile(sampling.sampling_from_probs, backend="aot_eager", fullgraph=True)
+    torch.manual_seed(3)
+    first, second = compiled(probs), compiled(probs)
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(compiled(probs), first)
+
+
+def test_check_nan_fails_when_run():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda p: sampling.sampling_from_probs(p, check_nan=True),
+                             backend="eager", fullgraph=True)
+    compiled(chances(2, 8))
+    with pytest.raises(RuntimeError, match="Input probs contains NaN."):
+        compiled(torch.full((2, 8), torch.nan))
+
+
+def test_make_fx_on_request():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def function(x):
+        return sampling.top_k_mask_logits(x, 3) + 1
+
+    x = numbers(ROWS, VOCAB)
+    with torch_ops.as_torch_ops():
+        graph = make_fx(function, tracing_mode="fake")(x)
+    assert "flashinfer.top_k_mask_logits" in graph.code
+    assert torch.equal(graph(x), function(x))
+
+
+def test_export():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return sampling.softmax(x, 0.5)
+
+    x = numbers(ROWS, VOCAB)
+    program = torch.export.export(Model(), (x,))
+    assert torch.equal(program.module()(x), sampling.softmax(x, 0.5))
+
+
+@pytest.mark.parametrize("first", ["import torch, flashinfer", "import flashinfer, torch"])
+def test_the_first_call_may_be_compiled(first):
+    code = (f"{first}\n"
+            "x, w = torch.ones(2, 64), torch.ones(64)\n"
+            "f = torch.compile(flashinfer.rmsnorm, backend='eager', fullgraph=True)\n"
+            "print(f(x, w, 0.0).sum().item())")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "128.0", done.stderr

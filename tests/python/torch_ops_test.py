@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torch ops themselves: schema, fake implementation, functionalisation; what they compile to."""
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: tools/setup --dev installs it")
+
+import flashinfer  # noqa: E402
+from flashinfer import sampling, torch_ops  # noqa: E402
+from torch_calls import CALLS, ROWS, VOCAB, numbers  # noqa: E402
+
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor",
+          "test_aot_dispatch_dynamic")
+
+
+class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
+    """Keeps each op of ours that is called, with its arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        if op.namespace == "flashinfer":
+            kept = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+            self.seen.append((op, kept))
+        return op(*args, **(kwargs or {}))
+
+
+def test_every_op_has_a_call():
+    assert set(CALLS) == set(torch_ops.ops())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_opcheck(name):
+    """Among others: what is mutated is what the schema says."""
+    torch.manual_seed(1)
+    with Recorder() as recorder, torch_ops.as_torch_ops():
+        for function, make in CALLS[name]:
+            function(*make())
+    assert [op for op, _ in recorder.seen] == [torch_ops.ops()[name]] * len(CALLS[name])
+    for op, arguments in recorder.seen:
+        # The schema check multiplies, which torch cannot do in float8.
+        has_float8 = any(isinstance(a, torch.Tensor) and a.dtype in FLOAT8 for a in arguments)
+        torch.library.opcheck(op, tuple(arguments),
+                              test_utils=CHECKS[1:] if has_float8 else CHECKS)
+
+
+def test_eager_calls_skip_the_dispatcher():
+    x, weight, out = numbers(3, 64), numbers(64), torch.empty(3, 64)
+    with Recorder() as recorder:
+        flashinfer.rmsnorm(x, weight, out=out)
+        assert not recorder.seen
+        with torch_ops.as_torch_ops():
+            flashinfer.rmsnorm(x, weight, out=out)
+        assert len(recorder.seen) == 1
+        flashinfer.rmsnorm(x, weight, out=out)
+        assert len(recorder.seen) == 1
+
+
+def test_inductor():
+    torch.manual_seed(1)
+
+    def function(x, weight):
+        y = flashinfer.rmsnorm(x + 1, weight) * 2
+        return y, sampling.top_k_top_p_sampling_from_logits(y, 9, 0.7, seed=3)
+
+    x, weight = numbers(ROWS, VOCAB), numbers(VOCAB)
+    try:
+        actual = torch.compile(function, fullgraph=True)(x, weight)
+    except torch._inductor.exc.InductorError as error:
+        if "compiler" not in str(error):
+            raise
+        pytest.skip("inductor needs a C++ compiler")
+    expected = function(x, weight)
+    torch.testing.assert_close(actual[0], expected[0])
+    assert torch.equal(actual[1], expected[1])
