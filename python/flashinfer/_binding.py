@@ -49,8 +49,15 @@ def _load():
     return tvm_ffi.load_module(str(_find_binding()), keep_module_alive=True)
 
 
-#: Objects that the library made, by id(): torch ops take an integer for one of them.
-made_objects = weakref.WeakValueDictionary()
+#: Objects that the library made, by id(): torch ops take that in place of one.
+made_objects = {}
+
+
+def made_for(owner, made):
+    """`made`, an object of the library, which torch ops find as long as `owner` lives."""
+    made_objects[id(made)] = made
+    weakref.finalize(owner, made_objects.pop, id(made), None).atexit = False
+    return made
 
 
 def _exported(name, function, as_tensor):

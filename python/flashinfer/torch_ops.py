@@ -14,11 +14,14 @@ schemas, and
     a number or a tensor with one per row; two arguments of the op, of which one is not used.
 ``Plan``
     an object that the library made; the op takes its ``id()``.
+``bytes``
+    a record, packed by :func:`pack`; the op takes it as text, a letter for each half of a byte.
 """
 from __future__ import annotations
 
 import contextlib
 import re
+import struct
 from typing import Any, Iterator
 
 import torch
@@ -76,6 +79,24 @@ grouped_gemm_by_row(Tensor a, Tensor b, Tensor row_groups, Tensor! out, Tensor? 
 grouped_gemm_masked(Tensor a, Tensor b, Tensor num_rows, Tensor! out, Tensor? a_scale,
     Tensor? b_scale, int rows_per_scale, int n_per_scale, int k_per_scale)
 
+merge_state(Tensor v_a, Tensor s_a, Tensor v_b, Tensor s_b, Tensor! v_merged, Tensor! s_merged)
+merge_state_in_place(Tensor! v, Tensor! s, Tensor v_other, Tensor s_other, Tensor? mask)
+merge_states(Tensor v, Tensor s, Tensor! v_merged, Tensor! s_merged)
+variable_length_merge_states(Tensor v, Tensor s, Tensor indptr, Tensor! v_merged, Tensor! s_merged)
+single_attention(bytes record, Tensor q, Tensor k, Tensor v, Tensor! out, Tensor!? lse,
+    Tensor? custom_mask)
+single_attention_with(bytes record, Tensor q, Tensor k, Tensor v, Tensor! out, Tensor!? lse,
+    Tensor? custom_mask, float[] scales, Tensor?[] extras)
+attention_run(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse, float q_scale,
+    float k_scale, float v_scale)
+attention_run_with(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse,
+    float[] scales, Tensor?[] tensors)
+cascade_run(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse)
+mla_run(Plan plan, Tensor q_nope, Tensor? q_pe, Tensor ckv, Tensor? kpe, Tensor! out, Tensor!? lse,
+    float ckv_scale, float kpe_scale)
+mla_run_scaled(Plan plan, Tensor q_nope, Tensor? q_pe, Tensor ckv, Tensor? kpe, Tensor! out,
+    Tensor!? lse, Tensor ckv_scales, float kpe_scale)
+
 packbits(Tensor x, Tensor! packed, bool is_little)
 segment_packbits(Tensor x, Tensor indptr, Tensor! packed, Tensor packed_indptr, bool is_little)
 quantize(Tensor x, Tensor! q, Tensor! scales, bool dynamic, float min_scale, bool power_of_two)
@@ -106,7 +127,24 @@ top_k_ragged_transform(Tensor input, Tensor offsets, Tensor! out, bool highest_i
     Tensor? row_starts, Tensor? lengths)
 """
 
-_SCHEMA_TYPES = {"int": "SymInt", "Plan": "int"}
+_SCHEMA_TYPES = {"int": "SymInt", "Plan": "int", "bytes": "str"}
+
+
+#: Exported functions that are no ops: they take no tensors, or read them on the host.
+HOST_FUNCTIONS = frozenset("""
+    attention_plan attention_plan_change attention_plan_make attention_workspace_bytes
+    block_scale_bytes borrowed_tensor cascade_plan cascade_plan_make clear_kernel_cache
+    configuration explain mla_plan mla_plan_make num_threads segment_packbits_bytes
+    set_num_threads version
+""".split())
+
+
+def block_scale_bytes(layout: int, num_rows: int, num_blocks: int) -> int:
+    """The library's function of that name, for sizes that torch.compile does not know yet."""
+    if layout == 2:  # linear
+        return num_rows * num_blocks
+    tile_rows = 128 if layout == 0 else 8
+    return (num_rows + tile_rows - 1) // tile_rows * tile_rows * ((num_blocks + 3) // 4 * 4)
 
 
 def _schema_arguments(kind: str, name: str, letter: str) -> list[str]:
@@ -145,6 +183,8 @@ def _implementation(name: str, kinds: tuple[str, ...]) -> Any:
                 place += 1
             elif kind == "Plan":
                 value = made_objects[value]
+            elif kind == "bytes":
+                value = bytes.fromhex(value)
             arguments.append(value)
         lib.load(name).eager(*arguments)
 
@@ -178,8 +218,21 @@ def ops() -> dict[str, Any]:
     return dict(_ops)
 
 
-def call(name: str, arguments: tuple) -> None:
+@torch.compiler.assume_constant_result
+def pack(layout: struct.Struct, values: tuple, backend: str) -> bytes:
+    """A record of numbers that torch.compile knows, made while it traces."""
+    return layout.pack(*values) + backend.encode()
+
+
+@torch.compiler.assume_constant_result
+def _as_text(record: bytes) -> str:
+    return record.hex()
+
+
+def call(name: str, arguments: tuple) -> Any:
     """Calls the op with the arguments of the function. Traced by torch.compile."""
+    if name == "block_scale_bytes":
+        return block_scale_bytes(*arguments)
     if name not in _kinds:
         raise NotImplementedError(f"{name}: reads its input on the host, so it is no torch op")
     flat = []
@@ -189,6 +242,8 @@ def call(name: str, arguments: tuple) -> None:
             flat += [0 if is_tensor else value, value if is_tensor else None]
         elif kind == "Plan":
             flat.append(id(value))
+        elif kind == "bytes":
+            flat.append(_as_text(value))
         else:
             flat.append(value)
     _ops[name](*flat)

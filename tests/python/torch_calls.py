@@ -3,7 +3,7 @@
 import torch
 
 import flashinfer
-from flashinfer import activation, norm, page, rope, sampling, topk
+from flashinfer import activation, gemm, grouped_mm, norm, page, quantization, rope, sampling, topk
 from flashinfer._binding import lib
 from flashinfer.logits_processor import (
     LogitsPipe,
@@ -14,6 +14,7 @@ from flashinfer.logits_processor import (
     TopK,
     TopP,
 )
+from flashinfer.triton.cascade import variable_length_merge_states
 
 ROWS, VOCAB = 4, 64
 CALLS = {}  # name of an op -> [(function, what makes its arguments), ...]
@@ -109,23 +110,34 @@ def add_pages():
 
 
 def add_products():
-    def scales():
-        return None, None
+    bf16, fp8 = torch.bfloat16, torch.float8_e4m3fn
 
-    def matmul(a, b, out, a_scale, b_scale):
-        lib.matmul(a, b, out, 1.0, a_scale, b_scale)
+    def segments():
+        return numbers(5, 8), numbers(2, 4, 8), 2, True
 
-    call("matmul", matmul, lambda: (numbers(3, 8), numbers(8, 5).T.contiguous().T, numbers(3, 5),
-                                    *scales()))
-    call("segment_gemm", lambda x, w, p, out: lib.segment_gemm(x, w, False, p, None, out),
-         lambda: (numbers(5, 8), numbers(2, 4, 8), integers(0, 2, 5), numbers(5, 4)))
-    for name, groups in (("grouped_gemm", integers(0, 2, 5)),
-                         ("grouped_gemm_by_row", integers(0, 0, 1, 1, 1))):
-        call(name, lambda a, b, g, out, f=name: getattr(lib, f)(a, b, g, out, None, None, 1, 1, 1),
-             lambda g=groups: (numbers(5, 8), numbers(2, 4, 8), g, numbers(5, 4)))
-    call("grouped_gemm_masked",
-         lambda a, b, n, out: lib.grouped_gemm_masked(a, b, n, out, None, None, 1, 1, 1),
-         lambda: (numbers(2, 3, 8), numbers(2, 4, 8), integers(3, 1), numbers(2, 3, 4)))
+    def groups(*row_groups):
+        return (numbers(5, 128, dtype=fp8), numbers(2, 128, 128, dtype=fp8), torch.rand(5, 1),
+                torch.rand(2, 1, 1), integers(*row_groups))
+
+    call("matmul", gemm.mm_bf16,
+         lambda: (numbers(3, 8, dtype=bf16), numbers(8, 5, dtype=bf16), numbers(5, dtype=bf16)))
+    call("matmul", gemm.bmm_fp8,
+         lambda: (numbers(2, 3, 8, dtype=fp8), numbers(2, 8, 5, dtype=fp8), torch.ones(1),
+                  torch.ones(1), bf16))
+    segment_gemm = gemm.SegmentGEMMWrapper(None)
+    call("segment_gemm",
+         lambda x, w, n, t, p, i: segment_gemm.run(x, w, n, t, seg_indptr=p, weight_indices=i),
+         lambda: (*segments(), integers(0, 2, 5), integers(1, 0)))
+    call("grouped_gemm", grouped_mm.grouped_mm_bf16,
+         lambda: (numbers(5, 8, dtype=bf16), numbers(2, 4, 8, dtype=bf16), integers(0, 2, 5)))
+    call("grouped_gemm",
+         lambda *a: gemm.group_gemm_fp8_nt_groupwise(*a, scale_major_mode="K"),
+         lambda: groups(0, 2, 5))
+    call("grouped_gemm_by_row", gemm.group_deepgemm_fp8_nt_groupwise,
+         lambda: groups(0, 0, 1, 1, 1))
+    call("grouped_gemm_masked", gemm.batch_deepgemm_fp8_nt_groupwise,
+         lambda: (numbers(2, 3, 128, dtype=fp8), numbers(2, 128, 128, dtype=fp8),
+                  torch.rand(2, 3, 1), torch.rand(2, 1, 1), integers(3, 3), 3))
 
 
 def add_quantization():
@@ -135,20 +147,92 @@ def add_quantization():
     def bytes_of(*shape):
         return torch.zeros(*shape, dtype=torch.uint8)
 
-    call("packbits", lambda x, out: lib.packbits(x, out, True), lambda: (bits(19), bytes_of(3)))
+    call("packbits", quantization.packbits, lambda: (bits(19),))
+    # segment_packbits() reads how many bytes it needs, which no graph can.
     call("segment_packbits", lambda x, p, out, q: lib.segment_packbits(x, p, out, q, False),
          lambda: (bits(19), integers(0, 9, 19), bytes_of(4), integers(0, 2, 4)))
-    call("quantize", lambda x, q, s: lib.quantize(x, q, s, True, 1e-6, False),
-         lambda: (numbers(3, 64), torch.zeros(3, 64, dtype=torch.int8), numbers(3, 1)))
+    call("quantize", lambda x: quantization.per_token_group_quant_8bit(x, 32),
+         lambda: (numbers(3, 64),))
     call("dequantize", lambda q, s, out: lib.dequantize(q, s, out),
          lambda: (torch.randint(-9, 9, (3, 64), dtype=torch.int8), numbers(3, 1), numbers(3, 64)))
-    call("quantize_blocks", lambda x, q, s: lib.quantize_blocks(x, q, s, "mxfp4", 2, 1.0, None),
-         lambda: (numbers(3, 64), bytes_of(3, 32), bytes_of(6)))
+    call("quantize_blocks", quantization.mxfp8_quantize, lambda: (numbers(3, 64),))
+    call("quantize_blocks", quantization.fp4_quantize, lambda: (numbers(3, 64), torch.ones(1)))
     call("dequantize_blocks",
-         lambda q, s, out: lib.dequantize_blocks(q, s, out, "mxfp4", 2, 1.0, None),
-         lambda: (bytes_of(3, 32) + 17, bytes_of(6) + 127, numbers(3, 64)))
-    call("swizzle_block_scales", lambda s, out: lib.swizzle_block_scales(s, out, 0),
-         lambda: (bytes_of(3, 2) + 5, bytes_of(512)))
+         lambda q, s: quantization.mxfp8_dequantize_host(q, s, is_sf_swizzled_layout=False),
+         lambda: (numbers(3, 64, dtype=torch.float8_e4m3fn), bytes_of(6) + 127))
+    call("swizzle_block_scales", quantization.block_scale_interleave,
+         lambda: (bytes_of(3, 2) + 5,))
+
+
+def workspace():
+    return torch.zeros(1 << 22, dtype=torch.uint8)
+
+
+def pages():
+    return integers(0, 1, 3), integers(0, 1, 2), integers(3, 4)
+
+
+def add_attention():
+    def cache():
+        return numbers(3, 2, 16, 2, 64)
+
+    def tokens():
+        return numbers(5, 4, 64), numbers(9, 2, 64), numbers(9, 2, 64)
+
+    def states(*shape):
+        return numbers(3, *shape, 2, 64), numbers(3, *shape, 2)
+
+    call("merge_state", flashinfer.merge_state, lambda: (*states(), *states()))
+    call("merge_state_in_place", flashinfer.merge_state_in_place,
+         lambda: (*states(), *states(), torch.tensor([True, False, True])))
+    call("merge_states", flashinfer.merge_states, lambda: states(4))
+    call("variable_length_merge_states", variable_length_merge_states,
+         lambda: (*states(), integers(0, 2, 2, 3)))
+    call("single_attention", flashinfer.single_decode_with_kv_cache,
+         lambda: (numbers(4, 64), *tokens()[1:]))
+    call("single_attention", lambda q, k, v: flashinfer.single_prefill_with_kv_cache(
+        q, k, v, causal=True, return_lse=True), tokens)
+    call("single_attention_with", lambda q, k, v: flashinfer.single_decode_with_kv_cache(
+        q, k, v, k_scale=0.5, sm_scale=0.25), lambda: (numbers(4, 64), *tokens()[1:]))
+
+    decode = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace())
+    decode.plan(*pages(), 4, 2, 64, 16, q_data_type="float32")
+    paged = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace())
+    paged.plan(integers(0, 2, 5), *pages(), 4, 2, 64, 16, causal=True, q_data_type="float32")
+    ragged = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(workspace())
+    ragged.plan(integers(0, 2, 5), integers(0, 4, 9), 4, 2, 64, causal=True,
+                q_data_type="float32")
+    call("attention_run", decode.run, lambda: (numbers(2, 4, 64), cache()))
+    call("attention_run", lambda q, kv: decode.run(q, kv, return_lse=True, v_scale=0.5),
+         lambda: (numbers(2, 4, 64), cache()))
+    call("attention_run", lambda q, kv: paged.run(q, (kv[:, 0], kv[:, 1])),
+         lambda: (numbers(5, 4, 64), cache()))
+    call("attention_run", ragged.run, tokens)
+    call("attention_run_with", lambda q, kv, sinks: decode.run(q, kv, sinks=sinks),
+         lambda: (numbers(2, 4, 64), cache(), numbers(4)))
+
+    cascade = flashinfer.MultiLevelCascadeAttentionWrapper(2, workspace())
+    cascade.plan([integers(0, 2), integers(0, 1, 2)], [integers(0, 1), integers(0, 1, 2)],
+                 [integers(0), integers(1, 2)], [integers(16), integers(3, 4)], 4, 2, 64, 16,
+                 q_data_type="float32")
+    call("cascade_run", cascade.run, lambda: (numbers(2, 4, 64), cache()))
+
+    def mla(kv_data_type):
+        wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(workspace())
+        wrapper.plan(integers(0, 1, 2), *pages()[:2], integers(3, 20), 4, 512, 64, 16, True, 0.07,
+                     "float32", kv_data_type)
+        return wrapper.run
+
+    def latents(make):
+        return numbers(2, 4, 512), numbers(2, 4, 64), make(3, 16, 512), make(3, 16, 64)
+
+    def int8(*shape):
+        return torch.randint(-9, 9, shape, dtype=torch.int8)
+
+    call("mla_run", mla("float32"), lambda: latents(numbers))
+    scaled = mla("int8")
+    call("mla_run_scaled", lambda *a: scaled(*a[:4], ckv_scale_arr=a[4], kpe_scale=0.1),
+         lambda: (*latents(int8), torch.rand(3, 16, 4)))
 
 
 def add_sampling():
@@ -215,5 +299,6 @@ add_rope()
 add_pages()
 add_products()
 add_quantization()
+add_attention()
 add_sampling()
 add_topk()

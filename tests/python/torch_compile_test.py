@@ -110,9 +110,8 @@ def test_export():
     assert torch.equal(program.module()(x), sampling.softmax(x, 0.5))
 
 
-@pytest.mark.parametrize("first", ["import torch, flashinfer", "import flashinfer, torch"])
-def test_the_first_call_may_be_compiled(first):
-    code = (f"{first}\n"
+def test_the_first_call_may_be_compiled():
+    code = ("import flashinfer, torch\n"
             "x, w = torch.ones(2, 64), torch.ones(64)\n"
             "f = torch.compile(flashinfer.rmsnorm, backend='eager', fullgraph=True)\n"
             "print(f(x, w, 0.0).sum().item())")

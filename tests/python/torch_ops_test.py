@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The torch ops themselves: schema, fake implementation, functionalisation; what they compile to."""
+import pathlib
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: tools/setup --dev installs it")
 
 import flashinfer  # noqa: E402
 from flashinfer import sampling, torch_ops  # noqa: E402
+from flashinfer._binding import lib  # noqa: E402
 from torch_calls import CALLS, ROWS, VOCAB, numbers  # noqa: E402
 
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -27,8 +31,21 @@ class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
         return op(*args, **(kwargs or {}))
 
 
-def test_every_op_has_a_call():
-    assert set(CALLS) == set(torch_ops.ops())
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_every_exported_function_is_an_op_with_a_call():
+    exported = set()
+    for path in (SOURCE / "bindings/tvm_ffi").glob("*.cc"):
+        exported |= set(re.findall(r"^FLASHINFER_EXPORT\((\w+),", path.read_text(), re.MULTILINE))
+    assert exported - torch_ops.HOST_FUNCTIONS == set(torch_ops.ops()) == set(CALLS)
+    assert torch_ops.HOST_FUNCTIONS <= exported
+
+
+@pytest.mark.parametrize("layout", [0, 1, 2])
+def test_block_scale_bytes(layout):
+    for sizes in ((0, 3), (1, 1), (8, 4), (129, 5), (256, 64)):
+        assert torch_ops.block_scale_bytes(layout, *sizes) == lib.block_scale_bytes(layout, *sizes)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of batches whose requests begin with the same tokens (Ye et al., 2024)."""
-from .._binding import lib
+from .._binding import lib, made_for
 from .._tensors import dtype_name, empty
 from .arguments import copy_into, host, on_device, unpack_cache
 from .planned import options, workspace_address
@@ -48,7 +48,7 @@ class MultiLevelCascadeAttentionWrapper:
                 if buffers is None or len(buffers) != num_levels:
                     raise ValueError(f"{name}: expected {num_levels} tensors with use_cuda_graph")
         self._take_workspace(float_workspace_buffer)
-        self._plan = lib.cascade_plan_make(*self._device)
+        self._plan = made_for(self, lib.cascade_plan_make(*self._device))
         self._is_planned = False
 
     def _take_workspace(self, float_workspace_buffer):

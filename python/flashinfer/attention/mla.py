@@ -2,7 +2,7 @@
 """Latent attention over a paged cache (DeepSeek-V2, 2024), after absorption of the projections."""
 import math
 
-from .._binding import lib
+from .._binding import lib, made_for
 from .._tensors import dtype_name, empty
 from .arguments import copy_into, even_indptr, host, is_per_head, number, on_device, refuse
 from .planned import make_lse, workspace_address
@@ -15,7 +15,7 @@ class MlaWrapper:
     def __init__(self, float_workspace_buffer, use_cuda_graph):
         self._use_cuda_graph = use_cuda_graph
         self._take_workspace(float_workspace_buffer)
-        self._plan = lib.mla_plan_make(*self._device)
+        self._plan = made_for(self, lib.mla_plan_make(*self._device))
         self._is_planned = False
 
     def _take_workspace(self, float_workspace_buffer):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the wrapper classes share: the plan behind them, their workspace, their runs."""
-from .._binding import lib
+from .._binding import lib, made_for
 from .._tensors import dtype_named, empty, empty_like
 from .arguments import is_per_head, number
 from .record import (
@@ -58,7 +58,7 @@ class PlannedWrapper:
         self._arch = arch_of(self._device)
         self._use_cuda_graph = False
         self._take_workspace(float_workspace_buffer, None)
-        self._plan = lib.attention_plan_make(*self._device)
+        self._plan = made_for(self, lib.attention_plan_make(*self._device))
         self._fields = None  # of the planned problem, by name
         self._record = None  # of it, packed; None: nothing is planned
         self._kept = None

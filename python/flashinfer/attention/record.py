@@ -3,6 +3,7 @@
 import math
 import struct
 
+from .. import _compiling
 from .._errors import BackendSupportedError
 from .._tensors import dtype_name
 
@@ -106,6 +107,10 @@ def split_tokens(fixed_split_size, disable_split_kv, page_size):
 def pack(layout, values, backend=""):
     """The record; a value that does not fit is the caller's."""
     try:
+        if _compiling.ask():
+            from .. import torch_ops
+
+            return torch_ops.pack(layout, tuple(values), backend)
         return layout.pack(*values) + backend.encode()
     except (struct.error, TypeError, OverflowError) as error:
         raise ValueError(f"sizes of the problem, {values}: {error}") from None

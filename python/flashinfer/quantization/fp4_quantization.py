@@ -92,7 +92,7 @@ def fp4_quantize(input, global_scale=None, sf_vec_size=16, sf_use_ue8m0=False,
 
 
 def _has_dense_rows(x):
-    stride = x.stride(-1) if callable(getattr(x, "stride", None)) else x.strides[-1] // x.itemsize
+    stride = x.strides[-1] // x.itemsize if hasattr(x, "strides") else x.stride(-1)
     return stride == 1
 
 
