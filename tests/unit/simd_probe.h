@@ -25,6 +25,11 @@ struct SimdProbe {
   void (*from_e5m2)(const E5M2* x, float* out, int64_t count);
   void (*to_e4m3)(const float* x, E4M3* out, int64_t count);
   void (*to_e5m2)(const float* x, E5M2* out, int64_t count);
+  /// The same by whole cache lines.
+  void (*lines_to_f16)(const float* x, F16* out, int64_t count);
+  void (*lines_to_bf16)(const float* x, BF16* out, int64_t count);
+  void (*lines_to_e4m3)(const float* x, E4M3* out, int64_t count);
+  void (*lines_to_e5m2)(const float* x, E5M2* out, int64_t count);
 };
 
 #define FLASHINFER_DECLARE(isa, name) \

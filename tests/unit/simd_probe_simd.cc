@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector layer of one instruction set, over arrays with partial vectors at their end.
 #include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/row_vectors.h"
 #include "backends/cpu/simd/sin_cos.h"
 #include "unit/simd_probe.h"
 
@@ -18,6 +19,12 @@ inline void Map(const From* x, To* out, int64_t count, Function function) {
 template <class From, class To>
 void Copy(const From* x, To* out, int64_t count) {
   Map(x, out, count, [](F32 v) { return v; });
+}
+
+template <class To>
+void CopyLines(const float* x, To* out, int64_t count) {
+  WriteRow(out, true, count, [&](int64_t i, auto lanes) { return lanes.LoadFrom(x + i); });
+  FinishStreams();
 }
 
 }  // namespace
@@ -42,7 +49,11 @@ const SimdProbe& Probe() {
       Copy<E4M3, float>,
       Copy<E5M2, float>,
       Copy<float, E4M3>,
-      Copy<float, E5M2>};
+      Copy<float, E5M2>,
+      CopyLines<F16>,
+      CopyLines<BF16>,
+      CopyLines<E4M3>,
+      CopyLines<E5M2>};
   return kProbe;
 }
 

@@ -153,10 +153,18 @@ void ExpectSameAsOneByOne(void (*widen)(const T*, float*, int64_t),
 
 TEST(Simd, ConversionsAreThoseOfOneValueAtATime) {
   for (const auto& [name, probe] : Probes()) {
-    ExpectSameAsOneByOne<F16>(probe->from_f16, probe->to_f16, name);
-    ExpectSameAsOneByOne<BF16>(probe->from_bf16, probe->to_bf16, name);
-    ExpectSameAsOneByOne<E4M3>(probe->from_e4m3, probe->to_e4m3, name);
-    ExpectSameAsOneByOne<E5M2>(probe->from_e5m2, probe->to_e5m2, name);
+    for (auto* to : {probe->to_f16, probe->lines_to_f16}) {
+      ExpectSameAsOneByOne<F16>(probe->from_f16, to, name);
+    }
+    for (auto* to : {probe->to_bf16, probe->lines_to_bf16}) {
+      ExpectSameAsOneByOne<BF16>(probe->from_bf16, to, name);
+    }
+    for (auto* to : {probe->to_e4m3, probe->lines_to_e4m3}) {
+      ExpectSameAsOneByOne<E4M3>(probe->from_e4m3, to, name);
+    }
+    for (auto* to : {probe->to_e5m2, probe->lines_to_e5m2}) {
+      ExpectSameAsOneByOne<E5M2>(probe->from_e5m2, to, name);
+    }
   }
 }
 

@@ -16,7 +16,7 @@ inline F32 Polynomial(const float (&coefficients)[kCount], F32 t) {
   return p;
 }
 
-/// 1 / x for x in 1 … 2^126, to 14 bits or better.
+/// 1 / x for x in 1 … 2^126, to 14 bits or better; 0 for infinity.
 inline F32 GuessReciprocal(F32 x) {
 #if defined(__AVX512F__)
   return {_mm512_rcp14_ps(x.v)};
@@ -25,17 +25,19 @@ inline F32 GuessReciprocal(F32 x) {
 #endif
 }
 
-// Polynomials are minimax fits of the relative error: of 2^t for |t| <= 1/2, and of Gelu's p for
-// |x| up to 13, where its exponential has vanished.
+// Polynomials are minimax fits of the relative error: of 2^t on [0, 1), and of Gelu's p for |x| up
+// to 13, where its exponential has vanished.
 
 /// Math to the last bits of a float (3e-7).
 struct FineMath {
-  static constexpr float kExp2[] = {1.326472707e-3f, 9.671512649e-3f, 5.550733744e-2f,
-                                    2.402224209e-1f, 6.931469776e-1f, 1.0f};  // 9e-8
+  static constexpr float kExp2[] = {1.877576673e-3f, 8.989340095e-3f, 5.582631805e-2f,
+                                    2.401536170e-1f, 6.931530732e-1f, 9.999999251e-1f};  // 8e-8
   static constexpr float kErfc[] = {
       -6.47170410694e-2f, 2.42548228829e-1f,  -2.55613226653e-1f,
       2.73197533201e-1f,  -4.68156260267e-2f, 1.07218139660e-1f,
       7.42412147719e-2f,  8.53459675480e-2f,  8.45948073909e-2f};  // 2e-8
+  /// `x` where it is below 126: Reciprocal() takes 2^x and x, but not infinity.
+  static F32 Limited(F32 x) { return Min(x, F32::Set(126.0f)); }
   static F32 Reciprocal(F32 x) {
     const F32 guess = GuessReciprocal(x);
 #if defined(__AVX512F__)
@@ -49,10 +51,17 @@ struct FineMath {
 
 /// Math for outputs of 8 bits of precision or fewer (2e-4).
 struct CoarseMath {
-  static constexpr float kExp2[] = {5.517163067e-2f, 2.426111672e-1f, 6.932609967e-1f,
-                                    9.999280711e-1f};  // 8e-5
+  static constexpr float kExp2[] = {7.802452266e-2f, 2.260671554e-1f, 6.958335405e-1f,
+                                    9.999252186e-1f};  // 8e-5
   static constexpr float kErfc[] = {3.899233837e-1f,  -5.113691867e-1f, 5.173289018e-1f,
                                     -9.891105812e-2f, 1.213678906e-1f,  8.164439870e-2f};  // 3e-5
+  static F32 Limited(F32 x) {
+#if defined(__AVX512F__)
+    return x;
+#else
+    return FineMath::Limited(x);
+#endif
+  }
   static F32 Reciprocal(F32 x) { return GuessReciprocal(x); }
 };
 
@@ -73,19 +82,26 @@ struct MathOf<E5M2> {
   using Type = CoarseMath;
 };
 
-/// 2^x for x in -126 … 126, and there for others and NaN. A gate multiplies by its input, which
+/// 2^x for x that Math::Limited() gives, and there for NaN: a gate multiplies by its input, which
 /// brings NaN back and makes the edges of Exp2() needless.
 template <class Math>
 inline F32 Exp2OfGate(F32 x) {
-  const F32 clamped = Max(Min(x, F32::Set(126.0f)), F32::Set(-126.0f));
-  const F32 whole = Round(clamped);
+#if defined(__AVX512F__)
+  // The whole part stays in x; that of -inf makes 0.
+  return ScaleByPowerOfTwo(Polynomial(Math::kExp2, FractionAboveFloor(x)), x);
+#else
+  const F32 clamped = Max(x, F32::Set(-126.0f));
+  const F32 near = Round(clamped);
+  const F32 whole = SelectLess(clamped, near, near - F32::Set(1.0f), near);
   return ScaleByPowerOfTwo(Polynomial(Math::kExp2, clamped - whole), whole);
+#endif
 }
 
 /// 1 / (1 + 2^-x).
 template <class Math>
 inline F32 SigmoidInBase2(F32 x) {
-  return Math::Reciprocal(F32::Set(1.0f) + Exp2OfGate<Math>(F32::Set(0.0f) - x));
+  const F32 exponent = Math::Limited(F32::Set(0.0f) - x);
+  return Math::Reciprocal(F32::Set(1.0f) + Exp2OfGate<Math>(exponent));
 }
 
 struct Silu {
@@ -102,7 +118,7 @@ struct Gelu {
     // erfc(|x| / √2) / 2 = t · p(t) · e^(-x² / 2) with t = 1 / (1 + 0.3 |x| / √2).
     constexpr float kSlope = 0.212132034f;
     const F32 one = F32::Set(1.0f);
-    const F32 size = Min(F32::Set(1e30f), Abs(x));
+    const F32 size = Math::Limited(Abs(x));
     const F32 t = Math::Reciprocal(Fma(size, F32::Set(kSlope), one));
     const F32 falling = Exp2OfGate<Math>(x * x * F32::Set(-0.5f * kLog2E));
     const F32 tail = t * Polynomial(Math::kErfc, t) * falling;
@@ -120,6 +136,10 @@ struct GeluTanh {
   }
 };
 
+/// Narrow inputs are asked for so long before their turn: the arithmetic of fewer bytes hides less
+/// of their way. Zen 4, 2026-11: 5 % less time in bf16; float32 gains nothing.
+constexpr int64_t kElementsAhead = 1024;
+
 template <class Function, class T, class O>
 void Columns(const ActivationParams& p, int64_t token, int64_t begin, int64_t end) {
   using Math = typename MathOf<O>::Type;
@@ -129,12 +149,20 @@ void Columns(const ActivationParams& p, int64_t token, int64_t begin, int64_t en
   const F32 factor =
       F32::Set(1.0f / (p.out_scale_data == nullptr ? p.out_scale : *p.out_scale_data));
   const bool streams = StreamsOutput(p.num_tokens * p.size * int64_t{sizeof(O)});
-  ForEachVectorTo(out + begin, streams, end - begin, [&](int64_t i, auto lanes) {
-    const int64_t at = begin + i;
+  gate += begin;
+  up += begin;
+  const auto value = [&](int64_t i, auto lanes) {
     const F32 product =
-        Function::template Of<Math>(lanes.LoadFrom(gate + at)) * lanes.LoadFrom(up + at);
-    lanes.StreamTo(out + at, sizeof(O) == 1 ? product * factor : product);
-  });
+        Function::template Of<Math>(lanes.LoadFrom(gate + i)) * lanes.LoadFrom(up + i);
+    return sizeof(O) == 1 ? product * factor : product;
+  };
+  const auto fetch = [&]<int64_t kCount>(int64_t i) {
+    if constexpr (sizeof(T) < 4) {
+      Fetch<kCount>(gate + i + kElementsAhead);
+      Fetch<kCount>(up + i + kElementsAhead);
+    }
+  };
+  WriteRow(out + begin, streams, end - begin, value, fetch);
   if (streams) FinishStreams();
 }
 

@@ -1,37 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies keys and values to their slots in a paged cache, or back, converting where the cache's
 // dtype differs. Bound by memory.
-#include <type_traits>
-
 #include "backends/cpu/page_copy.h"
-#include "backends/cpu/simd/simd.h"
-#include "backends/cpu/simd/simd_int8.h"
+#include "backends/cpu/simd/quantize_store.h"
+#include "backends/cpu/simd/row_vectors.h"
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 namespace {
 
-template <class T>
-void StoreElements(T* p, F32 x, int n) {
-  if constexpr (!std::is_same_v<T, int8_t>) {
-    Store(p, x, n);
-  } else {
-    x = Max(Min(x, F32::Set(127.0f)), F32::Set(-128.0f));
-    if (n == F32::kWidth) return StoreBytes(p, x);
-    int8_t lanes[F32::kWidth];
-    StoreBytes(lanes, x);
-    for (int i = 0; i < n; ++i) p[i] = lanes[i];
-  }
-}
-
 template <class From, class To>
 void CopyRow(const From* from, To* to, int64_t size, [[maybe_unused]] F32 factor) {
-  constexpr int kWidth = F32::kWidth;
-  for (int64_t i = 0; i < size; i += kWidth) {
-    const int n = size - i < kWidth ? static_cast<int>(size - i) : kWidth;
-    F32 x = Load(from + i, n);
-    if constexpr (sizeof(From) == 1 || sizeof(To) == 1) x = x * factor;
-    StoreElements(to + i, x, n);
-  }
+  WriteRow(to, false, size, [&](int64_t i, auto lanes) {
+    const F32 x = lanes.LoadFrom(from + i);
+    return sizeof(From) == 1 || sizeof(To) == 1 ? x * factor : x;
+  });
 }
 
 template <class T>

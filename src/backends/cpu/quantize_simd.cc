@@ -2,7 +2,7 @@
 // Quantisation to 8 bits and back, of columns of a row. Bound by memory.
 #include "backends/cpu/quantize.h"
 #include "backends/cpu/simd/quantize_store.h"
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/row_vectors.h"
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 namespace {
@@ -14,59 +14,52 @@ const T* XAt(const QuantizeParams& p, const QuantizeSpan& span) {
   return static_cast<const T*>(p.x) + span.row * p.x_stride + span.begin;
 }
 
+/// The largest of what `size_of` makes of the elements' magnitudes; NaN counts as 0.
+template <class T, class SizeOf>
+float LargestOf(const T* x, int64_t size, SizeOf size_of) {
+  F32 largest[2] = {F32::Set(0.0f), F32::Set(0.0f)};
+  int64_t i = 0;
+  for (; i + 2 * kWidth <= size; i += 2 * kWidth) {
+    // Max() gives its second argument where one is NaN.
+    largest[0] = Max(size_of(Abs(Load(x + i))), largest[0]);
+    largest[1] = Max(size_of(Abs(Load(x + i + kWidth))), largest[1]);
+  }
+  for (; i < size; i += kWidth) {
+    const int n = size - i < kWidth ? static_cast<int>(size - i) : kWidth;
+    largest[0] = Max(size_of(Abs(Load(x + i, n))), largest[0]);
+  }
+  return MaxLane(Max(largest[0], largest[1]));
+}
+
+/// Of finite elements.
 template <class T>
 float AmaxOf(const QuantizeParams& p, const QuantizeSpan& span) {
   const T* x = XAt<T>(p, span);
   const int64_t size = span.end - span.begin;
-  const F32 zero = F32::Set(0.0f);
-  const F32 infinity = F32::Set(__builtin_inff());
-  F32 largest0 = zero;
-  F32 largest1 = zero;
-  const auto finite_size = [&](F32 v) { return SelectLess(Abs(v), infinity, Abs(v), zero); };
-  int64_t i = 0;
-  for (; i + 2 * kWidth <= size; i += 2 * kWidth) {
-    largest0 = Max(largest0, finite_size(Load(x + i)));
-    largest1 = Max(largest1, finite_size(Load(x + i + kWidth)));
-  }
-  for (; i < size; i += kWidth) {
-    const int n = size - i < kWidth ? static_cast<int>(size - i) : kWidth;
-    largest0 = Max(largest0, finite_size(Load(x + i, n)));
-  }
-  return MaxLane(Max(largest0, largest1));
-}
-
-inline void StoreNarrow(int8_t* p, F32 v, int n) { StoreRounded(p, v, n); }
-template <class Q>
-inline void StoreNarrow(Q* p, F32 v, int n) {
-  Store(p, v, n);
+  const float infinity = __builtin_inff();
+  const float largest = LargestOf(x, size, [](F32 v) { return v; });
+  if (largest < infinity) [[likely]]
+    return largest;
+  return LargestOf(x, size,
+                   [&](F32 v) { return SelectLess(v, F32::Set(infinity), v, F32::Set(0.0f)); });
 }
 
 template <class T, class Q>
 void NarrowTo(const QuantizeParams& p, const QuantizeSpan& span, float scale) {
   const T* x = XAt<T>(p, span);
   Q* q = static_cast<Q*>(p.q) + span.row * p.q_stride + span.begin;
-  const int64_t size = span.end - span.begin;
   const F32 factor = F32::Set(1.0f / scale);
-  int64_t i = 0;
-  for (; i + kWidth <= size; i += kWidth) StoreNarrow(q + i, Load(x + i) * factor, kWidth);
-  if (i < size) {
-    const int n = static_cast<int>(size - i);
-    StoreNarrow(q + i, Load(x + i, n) * factor, n);
-  }
+  WriteRow(q, false, span.end - span.begin,
+           [&](int64_t i, auto lanes) { return lanes.LoadFrom(x + i) * factor; });
 }
 
 template <class T, class Q>
 void WidenTo(const QuantizeParams& p, const QuantizeSpan& span, float scale) {
   T* x = static_cast<T*>(p.x) + span.row * p.x_stride + span.begin;
   const Q* q = static_cast<const Q*>(p.q) + span.row * p.q_stride + span.begin;
-  const int64_t size = span.end - span.begin;
   const F32 factor = F32::Set(scale);
-  int64_t i = 0;
-  for (; i + kWidth <= size; i += kWidth) Store(x + i, Load(q + i) * factor);
-  if (i < size) {
-    const int n = static_cast<int>(size - i);
-    Store(x + i, Load(q + i, n) * factor, n);
-  }
+  WriteRow(x, false, span.end - span.begin,
+           [&](int64_t i, auto lanes) { return lanes.LoadFrom(q + i) * factor; });
 }
 
 template <class T>

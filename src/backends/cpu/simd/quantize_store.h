@@ -6,16 +6,25 @@
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 
+// Integers are rounded to nearest even and saturated; NaN becomes 0.
+
 #if defined(__AVX512F__)
 
-/// The first `n` lanes rounded to nearest even and saturated; 0 for NaN.
-inline void StoreRounded(int8_t* p, F32 v, int n) {
-  const __m512 low = _mm512_set1_ps(-128.0f);
-  const __m512 high = _mm512_set1_ps(127.0f);
+/// At most 127; what is too small for an integer is the least one.
+inline __m512i RoundedUpTo127(F32 v) {
   const __mmask16 is_number = _mm512_cmp_ps_mask(v.v, v.v, _CMP_ORD_Q);
-  const __m512i whole =
-      _mm512_maskz_cvtps_epi32(is_number, _mm512_max_ps(_mm512_min_ps(v.v, high), low));
-  _mm_mask_storeu_epi8(p, FirstLanes(n), _mm512_cvtepi32_epi8(whole));
+  return _mm512_maskz_cvtps_epi32(is_number, Min(v, F32::Set(127.0f)).v);
+}
+inline void StoreAs(int8_t* p, F32 v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(RoundedUpTo127(v)));
+}
+inline void StorePartial(int8_t* p, F32 v, int n) {
+  _mm_mask_storeu_epi8(p, FirstLanes(n), _mm512_cvtsepi32_epi8(RoundedUpTo127(v)));
+}
+inline __m512i LineOf(const F32 (&v)[4], int8_t) {
+  return LineOfPacked(
+      _mm512_packs_epi16(_mm512_packs_epi32(RoundedUpTo127(v[0]), RoundedUpTo127(v[1])),
+                         _mm512_packs_epi32(RoundedUpTo127(v[2]), RoundedUpTo127(v[3]))));
 }
 
 /// F32::kWidth values in half as many bytes, the first in a low nibble.
@@ -36,20 +45,21 @@ inline F32 LoadNibbles(const uint8_t* p) {
 
 #elif defined(__AVX2__)
 
-/// The first `n` lanes rounded to nearest even and saturated; 0 for NaN.
-inline void StoreRounded(int8_t* p, F32 v, int n) {
+/// The codes in the first F32::kWidth bytes.
+inline __m128i RoundedBytes(F32 v) {
   const __m256 low = _mm256_set1_ps(-128.0f);
   const __m256 high = _mm256_set1_ps(127.0f);
   const __m256 number = _mm256_and_ps(v.v, _mm256_cmp_ps(v.v, v.v, _CMP_ORD_Q));
   const __m256i whole = _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(number, high), low));
-  const __m128i bytes = LowBytes(I32{whole});
-  int8_t lanes[16];
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(lanes), bytes);
-  if (n == F32::kWidth) {
-    __builtin_memcpy(p, lanes, F32::kWidth);
-  } else {
-    for (int i = 0; i < n; ++i) p[i] = lanes[i];
-  }
+  return LowBytes(I32{whole});
+}
+inline void StoreAs(int8_t* p, F32 v) {
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), RoundedBytes(v));
+}
+inline void StorePartial(int8_t* p, F32 v, int n) {
+  int8_t lanes[F32::kWidth];
+  StoreAs(lanes, v);
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
 /// F32::kWidth values in half as many bytes, the first in a low nibble.
@@ -73,12 +83,12 @@ inline F32 LoadNibbles(const uint8_t* p) {
 
 #else
 
-/// The first `n` lanes rounded to nearest even and saturated; 0 for NaN.
-inline void StoreRounded(int8_t* p, F32 v, int n) {
+inline void StorePartial(int8_t* p, F32 v, int n) {
   const F32 clamped = Max(Min(v, F32::Set(127.0f)), F32::Set(-128.0f));
   const F32 whole = Round(clamped);
   for (int i = 0; i < n; ++i) p[i] = v.v[i] == v.v[i] ? static_cast<int8_t>(whole.v[i]) : int8_t{0};
 }
+inline void StoreAs(int8_t* p, F32 v) { StorePartial(p, v, F32::kWidth); }
 
 /// F32::kWidth values in half as many bytes, the first in a low nibble.
 inline void StoreNibbles(uint8_t* p, F32 v) {

@@ -24,7 +24,7 @@ struct WeightTile {
   }
   F32 Bytes(int64_t offset) const { return LoadBytes(p + offset + row); }
   F32 SignedBytes(int64_t offset) const {
-    return LoadBytes(reinterpret_cast<const int8_t*>(p + offset) + row);
+    return Load(reinterpret_cast<const int8_t*>(p + offset) + row);
   }
   U8 Chunk(int64_t offset) const { return LoadU8(p + offset + row * 4); }
 };

@@ -20,19 +20,6 @@ struct AllLanes {
   }
   /// `v`; of a part, 0 in the lanes beyond it.
   F32 Only(F32 v) const { return v; }
-  /// StoreTo() of what may go past the caches.
-  template <class T>
-  void StreamTo(T* p, F32 v) const {
-    Store(p, v);
-  }
-};
-
-/// The same, with outputs past the caches; for addresses that IsStreamable() takes.
-struct StreamedLanes : AllLanes {
-  template <class T>
-  void StreamTo(T* p, F32 v) const {
-    Stream(p, v);
-  }
 };
 
 /// Of the first `n` lanes.
@@ -47,25 +34,58 @@ struct SomeLanes {
     Store(p, v, n);
   }
   F32 Only(F32 v) const { return SelectFirst(n, v, F32::Set(0.0f)); }
-  template <class T>
-  void StreamTo(T* p, F32 v) const {
-    Store(p, v, n);
-  }
 };
 
-/// Calls `body(i, lanes)` for elements i to i + F32::kWidth of a row.
-template <class Body, class Lanes = AllLanes>
-inline void ForEachVector(int64_t size, Body body, Lanes lanes = {}) {
-  int64_t i = 0;
-  for (; i + F32::kWidth <= size; i += F32::kWidth) body(i, lanes);
-  if (i < size) body(i, SomeLanes{static_cast<int>(size - i)});
+/// Calls `body(i, lanes)` for elements i to i + F32::kWidth of a row, from `begin` on.
+template <class Body>
+inline void ForEachVector(int64_t begin, int64_t end, Body body) {
+  int64_t i = begin;
+  for (; i + F32::kWidth <= end; i += F32::kWidth) body(i, AllLanes());
+  if (i < end) body(i, SomeLanes{static_cast<int>(end - i)});
 }
 
-/// The same with StreamedLanes where `streams` is set and `out` can take them.
-template <class O, class Body>
-inline void ForEachVectorTo(const O* out, bool streams, int64_t size, Body body) {
-  if (streams && IsStreamable(out)) return ForEachVector(size, body, StreamedLanes());
-  ForEachVector(size, body);
+/// Asks for kCount elements that will be wanted soon.
+template <int64_t kCount, class T>
+inline void Fetch(const T* p) {
+  constexpr int64_t kBytes = kCount * int64_t{sizeof(T)};
+  for (int64_t i = 0; i < kBytes; i += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + i, 0, 2);
+  }
+}
+
+struct FetchNothing {
+  template <int64_t kCount>
+  void operator()(int64_t) const {}
+};
+
+/// Writes `value(i, lanes)` to elements i to i + F32::kWidth of a row: lines of them, one after the
+/// other by `write(out, vectors)`, and vectors at the end. Before a line of kCount elements from i
+/// on it calls `fetch.operator()<kCount>(i)`.
+template <class O, class Value, class FetchAhead, class Write>
+inline void WriteLines(O* out, int64_t size, Value value, FetchAhead fetch, Write write) {
+  constexpr int kVectors = kLineVectors<O>;
+  constexpr int64_t kElements = kVectors * F32::kWidth;
+  int64_t i = 0;
+  for (; i + kElements <= size; i += kElements) {
+    fetch.template operator()<kElements>(i);
+    F32 v[kVectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) v[j] = value(i + j * F32::kWidth, AllLanes());
+    write(out + i, v);
+  }
+  ForEachVector(i, size,
+                [&](int64_t at, auto lanes) { lanes.StoreTo(out + at, value(at, lanes)); });
+}
+
+/// The same, past the caches where `streams` is set and `out` can take it. A line is made before it
+/// is written, so that `out` may be what `value` reads.
+template <class O, class Value, class FetchAhead = FetchNothing>
+inline void WriteRow(O* out, bool streams, int64_t size, Value value, FetchAhead fetch = {}) {
+  if (streams && IsStreamable(out)) {
+    WriteLines(out, size, value, fetch, [](O* p, const auto& v) { StreamLine(p, v); });
+  } else {
+    WriteLines(out, size, value, fetch, [](O* p, const auto& v) { StoreLine(p, v); });
+  }
 }
 
 }  // namespace flashinfer::cpu::FLASHINFER_ISA

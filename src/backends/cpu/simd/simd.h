@@ -30,6 +30,10 @@
 
 namespace flashinfer::cpu::FLASHINFER_ISA {
 
+/// Vectors of floats that make a cache line of elements of type T.
+template <class T>
+inline constexpr int kLineVectors = 64 / (F32::kWidth * static_cast<int>(sizeof(T)));
+
 /// `F32::kWidth` elements of any storage type as floats.
 template <class T>
 inline F32 Load(const T* p) {
@@ -55,6 +59,16 @@ inline void Store(T* p, F32 v, int n) {
   } else {
     StorePartial(p, v, n);
   }
+}
+
+/// Store() of vectors that follow each other, in one piece where that is faster.
+template <class T>
+inline void StoreLine(T* p, const F32 (&v)[kLineVectors<T>]) {
+#if defined(__AVX512F__)
+  _mm512_storeu_si512(p, LineOf(v, T{}));
+#else
+  for (int i = 0; i < kLineVectors<T>; ++i) StoreAs(p + i * F32::kWidth, v[i]);
+#endif
 }
 
 /// 2^t for |t| <= 1/2, relative error below 2e-7.

@@ -35,6 +35,48 @@ struct NarrowFormat<E2M1> {
   static constexpr int kSignShift = 28;
 };
 
+#if defined(__AVX512F__)
+
+/// For each exponent of the format, at its place modulo 32, a number whose sum with a magnitude of
+/// that exponent is rounded to the format's mantissa and ends in the format's code.
+template <class T>
+struct NarrowMagic {
+  using Format = NarrowFormat<T>;
+  static constexpr int kMaxExponent = (std::bit_cast<int32_t>(Format::kMax) >> 23) - 127;
+  alignas(64) int32_t bits[32] = {};
+  constexpr NarrowMagic() {
+    for (int e = Format::kMinExponent; e <= kMaxExponent; ++e) {
+      bits[(e + 127) % 32] = ((e + 127 + 23 - Format::kMantissa) << 23) +
+                             ((e - Format::kMinExponent) << Format::kMantissa);
+    }
+  }
+};
+
+/// Codes of magnitudes in the low words of 32-bit lanes; what is above a low word means nothing.
+template <class T>
+inline __m512i MagnitudeCodes(F32 v) {
+  using Format = NarrowFormat<T>;
+  static constexpr NarrowMagic<T> kMagic;
+  constexpr float kMinNormal = std::bit_cast<float>((127 + Format::kMinExponent) << 23);
+  const F32 size = Min(Abs(v), F32::Set(Format::kMax));
+  const __m512i exponents = ShiftRight(BitsOf(Max(size, F32::Set(kMinNormal))), 23).v;
+  const __m512i magic = _mm512_permutex2var_epi32(_mm512_load_si512(kMagic.bits), exponents,
+                                                  _mm512_load_si512(kMagic.bits + 16));
+  const I32 sum = BitsOf(size + F32{_mm512_castsi512_ps(magic)});
+  return SelectNan(v, I32::Set(Format::kNan), sum).v;
+}
+
+/// Codes of a narrow format in the low bytes of 32-bit lanes; what is above a low byte means
+/// nothing.
+template <class T>
+inline I32 NarrowCodes(F32 v) {
+  using Format = NarrowFormat<T>;
+  return I32{MagnitudeCodes<T>(v)} |
+         (ShiftRight(BitsOf(v), Format::kSignShift) & I32::Set(1 << (31 - Format::kSignShift)));
+}
+
+#else
+
 /// Codes of a narrow format in the low bytes of 32-bit lanes, rounded by the steps of
 /// convert_detail::RoundMagnitude(); what is above a low byte means nothing.
 template <class T>
@@ -54,6 +96,8 @@ inline I32 NarrowCodes(F32 v) {
   return code |
          (ShiftRight(BitsOf(v), Format::kSignShift) & I32::Set(1 << (31 - Format::kSignShift)));
 }
+
+#endif
 
 #endif
 
@@ -87,6 +131,24 @@ requires(sizeof(T) == 1) inline void StoreAs(T* p, F32 v) {
 template <class T>
 requires(sizeof(T) == 1) inline void StorePartial(T* p, F32 v, int n) {
   _mm_mask_storeu_epi8(p, FirstLanes(n), LowBytes(NarrowCodes<T>(v)));
+}
+
+/// A cache line of codes.
+template <class T>
+requires(sizeof(T) == 1) inline __m512i LineOf(const F32 (&v)[4], T) {
+  alignas(64) static constexpr uint16_t kLowWords[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20,
+                                                         22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42,
+                                                         44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
+  const __m512i words = _mm512_load_si512(kLowWords);
+  const __m512i halves = _mm512_packus_epi16(
+      _mm512_permutex2var_epi16(MagnitudeCodes<T>(v[0]), words, MagnitudeCodes<T>(v[1])),
+      _mm512_permutex2var_epi16(MagnitudeCodes<T>(v[2]), words, MagnitudeCodes<T>(v[3])));
+  const __m512i codes = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), halves);
+  const __m512i signs =
+      LineOfPacked(_mm512_packs_epi16(_mm512_packs_epi32(BitsOf(v[0]).v, BitsOf(v[1]).v),
+                                      _mm512_packs_epi32(BitsOf(v[2]).v, BitsOf(v[3]).v)));
+  constexpr int kFirstOrMasked = 0xf8;  // a | (b & c)
+  return _mm512_ternarylogic_epi64(codes, signs, _mm512_set1_epi8(-128), kFirstOrMasked);
 }
 
 #elif defined(__AVX2__)

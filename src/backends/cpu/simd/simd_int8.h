@@ -14,60 +14,30 @@ enum class QuantBits { k6, k8 };
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   __m512i v;
+  static U8 Set(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
 };
+inline U8 operator|(U8 a, U8 b) { return {_mm512_or_si512(a.v, b.v)}; }
+inline U8 operator&(U8 a, U8 b) { return {_mm512_and_si512(a.v, b.v)}; }
+/// Two bytes together; to the right where `n` is negative.
+inline U8 ShiftWords(U8 x, int n) {
+  return n < 0 ? U8{_mm512_srli_epi16(x.v, static_cast<unsigned>(-n))}
+               : U8{_mm512_slli_epi16(x.v, static_cast<unsigned>(n))};
+}
 inline U8 LoadU8(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
-inline U8 LowNibbles(U8 x) { return {_mm512_and_si512(x.v, _mm512_set1_epi8(15))}; }
-inline U8 HighNibbles(U8 x) {
-  return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
-}
-/// Bits 2i and 2i+1 of each byte, as bits 4 and 5.
-template <int kIndex>
-inline U8 HighBits(U8 x) {
-  const __m512i mask = _mm512_set1_epi8(0x30);
-  if constexpr (kIndex < 2) return {_mm512_and_si512(_mm512_slli_epi16(x.v, 4 - 2 * kIndex), mask)};
-  return {_mm512_and_si512(_mm512_srli_epi16(x.v, 2 * kIndex - 4), mask)};
-}
-/// Bit `kIndex` of each byte, as bit 4.
-template <int kIndex>
-inline U8 FifthBit(U8 x) {
-  const __m512i mask = _mm512_set1_epi8(0x10);
-  if constexpr (kIndex < 4) return {_mm512_and_si512(_mm512_slli_epi16(x.v, 4 - kIndex), mask)};
-  return {_mm512_and_si512(_mm512_srli_epi16(x.v, kIndex - 4), mask)};
-}
 /// Bytes below 16 as indices into a table.
 inline U8 LookUp(const uint8_t (&table)[16], U8 index) {
   const __m512i all =
       _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return {_mm512_shuffle_epi8(all, index.v)};
 }
-inline U8 operator|(U8 a, U8 b) { return {_mm512_or_si512(a.v, b.v)}; }
-/// acc + Σ of four products per row; every lane of `a` holds four activations.
-template <QuantBits kBits>
-inline I32 Dot(I32 acc, U8 w, I32 a) {
-#if defined(__AVX512VNNI__)
-  return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)};
-#else
-  const __m512i x = a.v;
-  const __m512i ones = _mm512_set1_epi16(1);
-  if constexpr (kBits == QuantBits::k6) {
-    return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(_mm512_maddubs_epi16(w.v, x), ones))};
-  } else {
-    const __m512i low = _mm512_and_si512(w.v, _mm512_set1_epi8(0x7f));
-    const __m512i high = _mm512_and_si512(w.v, _mm512_set1_epi8(static_cast<char>(0x80)));
-    const __m512i sum = _mm512_add_epi32(_mm512_madd_epi16(_mm512_maddubs_epi16(low, x), ones),
-                                         _mm512_madd_epi16(_mm512_maddubs_epi16(high, x), ones));
-    return {_mm512_add_epi32(acc.v, sum)};
-  }
-#endif
+/// Sums of four products, of which two must fit 16 bits.
+inline I32 SumsOfFour(U8 w, I32 a) {
+  return {_mm512_madd_epi16(_mm512_maddubs_epi16(w.v, a.v), _mm512_set1_epi16(1))};
 }
 /// F32::kWidth bytes as floats.
 inline F32 LoadBytes(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(
       _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
-}
-inline F32 LoadBytes(const int8_t* p) {
-  return {_mm512_cvtepi32_ps(
-      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
 }
 /// Rounds to nearest even and stores as bytes; |x| <= 127.
 inline void StoreBytes(int8_t* p, F32 x) {
@@ -83,27 +53,16 @@ inline int32_t SumBytes16(const int8_t* p) {
 /// Four bytes for each of F32::kWidth rows.
 struct U8 {
   __m256i v;
+  static U8 Set(uint8_t x) { return {_mm256_set1_epi8(static_cast<char>(x))}; }
 };
+inline U8 operator|(U8 a, U8 b) { return {_mm256_or_si256(a.v, b.v)}; }
+inline U8 operator&(U8 a, U8 b) { return {_mm256_and_si256(a.v, b.v)}; }
+/// Two bytes together; to the right where `n` is negative.
+inline U8 ShiftWords(U8 x, int n) {
+  return n < 0 ? U8{_mm256_srli_epi16(x.v, -n)} : U8{_mm256_slli_epi16(x.v, n)};
+}
 inline U8 LoadU8(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
-}
-inline U8 LowNibbles(U8 x) { return {_mm256_and_si256(x.v, _mm256_set1_epi8(15))}; }
-inline U8 HighNibbles(U8 x) {
-  return {_mm256_and_si256(_mm256_srli_epi16(x.v, 4), _mm256_set1_epi8(15))};
-}
-/// Bits 2i and 2i+1 of each byte, as bits 4 and 5.
-template <int kIndex>
-inline U8 HighBits(U8 x) {
-  const __m256i mask = _mm256_set1_epi8(0x30);
-  if constexpr (kIndex < 2) return {_mm256_and_si256(_mm256_slli_epi16(x.v, 4 - 2 * kIndex), mask)};
-  return {_mm256_and_si256(_mm256_srli_epi16(x.v, 2 * kIndex - 4), mask)};
-}
-/// Bit `kIndex` of each byte, as bit 4.
-template <int kIndex>
-inline U8 FifthBit(U8 x) {
-  const __m256i mask = _mm256_set1_epi8(0x10);
-  if constexpr (kIndex < 4) return {_mm256_and_si256(_mm256_slli_epi16(x.v, 4 - kIndex), mask)};
-  return {_mm256_and_si256(_mm256_srli_epi16(x.v, kIndex - 4), mask)};
 }
 /// Bytes below 16 as indices into a table.
 inline U8 LookUp(const uint8_t (&table)[16], U8 index) {
@@ -111,30 +70,14 @@ inline U8 LookUp(const uint8_t (&table)[16], U8 index) {
       _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return {_mm256_shuffle_epi8(all, index.v)};
 }
-inline U8 operator|(U8 a, U8 b) { return {_mm256_or_si256(a.v, b.v)}; }
-/// acc + Σ of four products per row; every lane of `a` holds four activations.
-template <QuantBits kBits>
-inline I32 Dot(I32 acc, U8 w, I32 a) {
-  const __m256i x = a.v;
-  const __m256i ones = _mm256_set1_epi16(1);
-  if constexpr (kBits == QuantBits::k6) {
-    return {_mm256_add_epi32(acc.v, _mm256_madd_epi16(_mm256_maddubs_epi16(w.v, x), ones))};
-  } else {
-    const __m256i low = _mm256_and_si256(w.v, _mm256_set1_epi8(0x7f));
-    const __m256i high = _mm256_and_si256(w.v, _mm256_set1_epi8(static_cast<char>(0x80)));
-    const __m256i sum = _mm256_add_epi32(_mm256_madd_epi16(_mm256_maddubs_epi16(low, x), ones),
-                                         _mm256_madd_epi16(_mm256_maddubs_epi16(high, x), ones));
-    return {_mm256_add_epi32(acc.v, sum)};
-  }
+/// Sums of four products, of which two must fit 16 bits.
+inline I32 SumsOfFour(U8 w, I32 a) {
+  return {_mm256_madd_epi16(_mm256_maddubs_epi16(w.v, a.v), _mm256_set1_epi16(1))};
 }
 /// F32::kWidth bytes as floats.
 inline F32 LoadBytes(const uint8_t* p) {
   return {_mm256_cvtepi32_ps(
       _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))};
-}
-inline F32 LoadBytes(const int8_t* p) {
-  return {_mm256_cvtepi32_ps(
-      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))};
 }
 /// Rounds to nearest even and stores as bytes; |x| <= 127.
 inline void StoreBytes(int8_t* p, F32 x) {
@@ -142,11 +85,6 @@ inline void StoreBytes(int8_t* p, F32 x) {
   const __m128i words =
       _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
-}
-inline int32_t SumBytes16(const int8_t* p) {
-  int32_t sum = 0;
-  for (int i = 0; i < 16; ++i) sum += p[i];
-  return sum;
 }
 
 #else
@@ -198,8 +136,7 @@ inline I32 Dot(I32 acc, U8 w, I32 a) {
   return acc;
 }
 /// F32::kWidth bytes as floats.
-template <class T>
-inline F32 LoadBytes(const T* p) {
+inline F32 LoadBytes(const uint8_t* p) {
   return Map([&](int i) { return static_cast<float>(p[i]); });
 }
 /// Rounds to nearest even and stores as bytes; |x| <= 127.
@@ -207,12 +144,42 @@ inline void StoreBytes(int8_t* p, F32 x) {
   const F32 whole = Round(x);
   for (int i = 0; i < F32::kWidth; ++i) p[i] = static_cast<int8_t>(whole.v[i]);
 }
+
+#endif
+
+#if defined(__AVX2__)
+
+inline U8 LowNibbles(U8 x) { return x & U8::Set(0x0f); }
+inline U8 HighNibbles(U8 x) { return ShiftWords(x, -4) & U8::Set(0x0f); }
+/// Bits 2i and 2i+1 of each byte, as bits 4 and 5.
+template <int kIndex>
+inline U8 HighBits(U8 x) {
+  return ShiftWords(x, 4 - 2 * kIndex) & U8::Set(0x30);
+}
+/// Bit `kIndex` of each byte, as bit 4.
+template <int kIndex>
+inline U8 FifthBit(U8 x) {
+  return ShiftWords(x, 4 - kIndex) & U8::Set(0x10);
+}
+/// acc + Σ of four products per row; every lane of `a` holds four activations.
+template <QuantBits kBits>
+inline I32 Dot(I32 acc, U8 w, I32 a) {
+#if defined(__AVX512VNNI__)
+  return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)};
+#else
+  if constexpr (kBits == QuantBits::k6) return acc + SumsOfFour(w, a);
+  return acc + (SumsOfFour(w & U8::Set(0x7f), a) + SumsOfFour(w & U8::Set(0x80), a));
+#endif
+}
+
+#endif
+
+#if !defined(__AVX512F__)
 inline int32_t SumBytes16(const int8_t* p) {
   int32_t sum = 0;
   for (int i = 0; i < 16; ++i) sum += p[i];
   return sum;
 }
-
 #endif
 
 }  // namespace flashinfer::cpu::FLASHINFER_ISA
