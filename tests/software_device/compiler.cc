@@ -102,7 +102,7 @@ int HashOfOwnFiles() {
   return hash;
 }
 
-void CopyOut(const std::string& text, char* to) { std::memcpy(to, text.data(), text.size()); }
+void CopyOut(const std::string& text, char* to) { text.copy(to, text.size()); }
 
 }  // namespace
 

@@ -3,12 +3,12 @@
 // before a block begins; copies in the background are made as late as the kernel allows.
 #include "software_device/scheduler.h"
 
-#include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <bit>
+#include <csetjmp>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -299,8 +299,9 @@ void PrepareCluster(Machine& m, const Launch& launch, uint64_t first) {
   const size_t num_all = size_t{num_threads} * launch.cluster_size;
   PrepareThreads(m, num_all);
   m.shared.resize(kSharedStride * (launch.cluster_size + 1));
-  const auto unaligned = reinterpret_cast<uintptr_t>(m.shared.data());
-  char* shared = reinterpret_cast<char*>((unaligned + 1023) / 1024 * 1024);
+  size_t room = m.shared.size();
+  void* aligned = m.shared.data();
+  char* shared = static_cast<char*>(std::align(1024, kSharedStride, aligned, room));
   m.blocks.assign(launch.cluster_size, Block());
   m.cluster = Barrier();
   m.cluster.num_threads = static_cast<uint32_t>(num_all);
