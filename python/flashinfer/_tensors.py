@@ -115,3 +115,15 @@ def scalar_or_tensor(value):
     if hasattr(value, "__dlpack__"):
         return 1.0, value
     return float(value), None
+
+
+def dense(x):
+    """`x` with its elements next to each other: the same, or a copy."""
+    if hasattr(x, "contiguous"):
+        return x.contiguous()
+    return framework_of(x).ascontiguousarray(x)
+
+
+def as_bytes(x):
+    """A view of a tensor of one byte an element as uint8."""
+    return x if dtype_name(x.dtype) == "uint8" else x.view(dtype_named(x, "uint8"))

@@ -5,9 +5,9 @@ Token t of request b is in page ``kv_indices[kv_indptr[b] + t // page_size]``, s
 ``t % page_size``. Tables are int32; those of a request count the tokens that are appended.
 """
 from ._binding import lib
-from ._pending import pending
-from ._tensors import as_dtype, empty, is_on_cuda
+from ._tensors import as_bytes, as_dtype, dense, empty, is_on_cuda, on_host
 from .jit.modules import gen_page_module
+from .quantization.fp4_quantization import nvfp4_kv_quantize
 from .utils import _check_kv_layout, _unpack_paged_kv_cache
 
 
@@ -117,6 +117,75 @@ def append_paged_mla_kv_cache(append_ckv, append_kpe, batch_indices, positions, 
         as_dtype(kv_last_page_len, "int32"))
 
 
-nvfp4_quantize_append_paged_kv_cache = pending("nvfp4_quantize_append_paged_kv_cache")
-nvfp4_quantize_append_paged_kv_cache_with_slot_mapping = pending(
-    "nvfp4_quantize_append_paged_kv_cache_with_slot_mapping")
+def _decode_scale(name, scale):
+    """A number, or a tensor of one, that the stored values are multiplied by."""
+    value = float(on_host(scale).reshape((-1,))[0]) if hasattr(scale, "dtype") else float(scale)
+    if not (value > 0 and value < float("inf")):
+        raise ValueError(f"{name}: is {value}, expected a positive finite global decode scale")
+    return value
+
+
+def _append_nvfp4(rows, scales, tables, caches, scale_caches, is_hnd):
+    """Quantises keys and values, and writes both parts of them to their pages as bytes."""
+    parts = [nvfp4_kv_quantize(dense(x), scale) for x, scale in zip(rows, scales)]
+    for place, written in enumerate((caches, scale_caches)):
+        shape = tuple(rows[0].shape[:2])
+        keys, values = (part[place].reshape(shape + (-1,)) for part in parts)
+        batch_indices, positions, indices, indptr, last_page_len = tables
+        lib.append_paged_kv_cache(keys, values, batch_indices, positions, as_bytes(written[0]),
+                                  as_bytes(written[1]), indices, indptr, last_page_len, is_hnd)
+
+
+def nvfp4_quantize_append_paged_kv_cache(append_key, append_value, batch_indices, positions,
+                                         paged_kv_cache, kv_cache_sf, kv_indices, kv_indptr,
+                                         kv_last_page_len, k_scale, v_scale, kv_layout="NHD"):
+    """append_paged_kv_cache() to a cache of NVFP4.
+
+    Args:
+        append_key: ``[num_tokens, num_kv_heads, head_dim]``; float16, bfloat16, float32.
+        append_value: likewise.
+        paged_kv_cache: as in append_paged_kv_cache(), of ``head_dim / 2`` uint8.
+        kv_cache_sf: likewise, of ``head_dim / 16`` float8_e4m3fn: row-major block scales.
+        k_scale: a number, or a tensor of one: keys are q · block scale · k_scale.
+        v_scale: likewise.
+
+    Raises:
+        ValueError: a scale is not positive and finite; a token is outside its request's pages.
+    """
+    _check_kv_layout(kv_layout)
+    scales = _decode_scale("k_scale", k_scale), _decode_scale("v_scale", v_scale)
+    tables = [as_dtype(x, "int32") for x in (batch_indices, positions, kv_indices, kv_indptr,
+                                             kv_last_page_len)]
+    _append_nvfp4((append_key, append_value), scales, tables,
+                  _unpack_paged_kv_cache(paged_kv_cache, kv_layout),
+                  _unpack_paged_kv_cache(kv_cache_sf, kv_layout), kv_layout == "HND")
+
+
+def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
+        append_key, append_value, slot_mapping, paged_kv_cache, kv_cache_sf, k_scale, v_scale,
+        kv_layout="NHD"):
+    """nvfp4_quantize_append_paged_kv_cache() with a slot for each token.
+
+    Args:
+        slot_mapping: ``[num_slots]`` int32 or int64: page · page_size + place of each of the first
+            num_slots tokens; one without a slot in the cache is left out.
+    """
+    _check_kv_layout(kv_layout)
+    scales = _decode_scale("k_scale", k_scale), _decode_scale("v_scale", v_scale)
+    caches = _unpack_paged_kv_cache(paged_kv_cache, kv_layout)
+    num_pages, page_size = caches[0].shape[0], caches[0].shape[1 if kv_layout == "NHD" else 2]
+    # All pages as those of one request.
+    is_inside = (slot_mapping >= 0) & (slot_mapping < num_pages * page_size)
+    batch_indices = as_dtype(is_inside, "int32") - 1
+    positions = as_dtype(slot_mapping * is_inside, "int32")
+    pages = empty((num_pages,), slot_mapping, "int32")
+    pages[...] = 1
+    pages = as_dtype(pages.cumsum(0) - 1, "int32")
+    indptr = empty((2,), slot_mapping, "int32")
+    indptr[0], indptr[1] = 0, num_pages
+    last_page_len = empty((1,), slot_mapping, "int32")
+    last_page_len[...] = page_size
+    num_slots = slot_mapping.shape[0]
+    _append_nvfp4((append_key[:num_slots], append_value[:num_slots]), scales,
+                  (batch_indices, positions, pages, indptr, last_page_len), caches,
+                  _unpack_paged_kv_cache(kv_cache_sf, kv_layout), kv_layout == "HND")

@@ -138,3 +138,65 @@ def test_concat_mla_k(tensors, rng):
     np.testing.assert_array_equal(tensors.read(k), expected)
     with pytest.raises(ValueError, match="last dimension is 192"):
         flashinfer.concat_ops.concat_mla_k(k, nope, rope[..., :32])
+
+
+def nvfp4_caches(tensors, num_pages, layout):
+    middle = (4, 3) if layout == "NHD" else (3, 4)
+    packed = tuple(tensors.full((num_pages,) + middle + (32,), 0, "uint8") for _ in range(2))
+    scales = tuple(tensors.full((num_pages,) + middle + (4,), 0.0, "float8_e4m3fn")
+                   for _ in range(2))
+    return packed, scales
+
+
+def check_nvfp4_cache(tensors, packed, scales, factors, layout, expected, written):
+    """Dequantised slots are near `expected`, [num_slots, 3, 64] each; others are still zero."""
+    num_pages = packed[0].shape[0]
+    outputs = [tensors.full((1, num_pages * 4, 3, 64), 0.0, "bfloat16") for _ in range(2)]
+    flashinfer.nvfp4_kv_dequantize_paged(
+        packed, scales, tensors.make(np.arange(num_pages)[None]),
+        tensors.make(np.array([num_pages * 4], np.int32)),
+        *(tensors.make(np.full(1, factor), "float32") for factor in factors), *outputs, layout)
+    for output, rows, factor in zip(outputs, expected, factors):
+        found = tensors.read(output)[0]
+        largest = np.abs(rows.reshape(-1, 4, 16)).max(axis=-1, keepdims=True)
+        error = np.abs(found - rows).reshape(-1, 4, 16)
+        assert (error <= largest / 5 + factor * 2.0**-8).all()  # half of the widest step, 2 of 6
+        assert not found[~written].any()
+
+
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+def test_append_nvfp4(tensors, rng, layout):
+    tables = page_tables(rng, 4)
+    num_pages = tables[0][-1] + 2
+    both = tensors.make(rng.standard_normal((9, 2, 3, 64)), "bfloat16")
+    packed, scales = nvfp4_caches(tensors, num_pages, layout)
+    factors = 0.01, 0.02
+    flashinfer.nvfp4_quantize_append_paged_kv_cache(
+        both[:, 0], both[:, 1], *(tensors.make(x) for x in expected_positions(9)), packed, scales,
+        *(tensors.make(tables[i]) for i in (1, 0, 2)), *factors, layout)
+    expected = [expect_append(np.zeros((num_pages, 4, 3, 64)), tensors.read(both)[:, i], tables, 4)
+                .reshape(-1, 3, 64) for i in range(2)]
+    written = np.abs(expected[0]).any(axis=(1, 2))
+    assert written.sum() == 9
+    check_nvfp4_cache(tensors, packed, scales, factors, layout, expected, written)
+
+
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_append_nvfp4_by_slots(tensors, rng, layout, dtype):
+    k, v = (tensors.make(rng.standard_normal((9, 3, 64)), "float16") for _ in range(2))
+    packed, scales = nvfp4_caches(tensors, 5, layout)
+    slots = rng.permutation(20)[:7]
+    slots[[2, 5]] = -1, 20
+    factors = tensors.make(np.full(1, 0.5), "float32"), 1.0
+    flashinfer.nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
+        k, v, tensors.make(slots.astype(dtype)), packed, scales, *factors, layout)
+    expected, inside = [np.zeros((20, 3, 64)) for _ in range(2)], (slots >= 0) & (slots < 20)
+    for rows, values in zip(expected, (k, v)):
+        rows[slots[inside]] = tensors.read(values)[:7][inside]
+    written = np.isin(np.arange(20), slots[inside])
+    check_nvfp4_cache(tensors, packed, scales, (0.5, 1.0), layout, expected, written)
+    for bad in (0.0, -1.0, np.nan, tensors.make(np.full(1, np.inf), "float32")):
+        with pytest.raises(ValueError, match="positive finite global decode scale"):
+            flashinfer.nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
+                k, v, tensors.make(slots.astype(dtype)), packed, scales, 1.0, bad, layout)

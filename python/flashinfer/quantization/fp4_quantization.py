@@ -7,9 +7,9 @@ amax / 6 rounded up. Scales lie as SfLayout says and are kept as uint8.
 """
 from .._binding import lib
 from .._pending import not_yet, pending
-from .._tensors import as_dtype, dtype_name, empty, on_host, scalar_or_tensor
+from .._tensors import as_bytes, as_dtype, dtype_name, empty, on_host, scalar_or_tensor
 from ..tllm_enums import SfLayout
-from ..utils import ceil_div, round_up
+from ..utils import _check_kv_layout, ceil_div, round_up
 
 
 def _check_backend(backend):
@@ -267,12 +267,47 @@ def nvfp4_kv_dequantize(fp4_data, block_scales, global_scale, output_dtype="bflo
     return as_dtype(values * global_scale, dtype_name(output_dtype))
 
 
+def nvfp4_kv_dequantize_paged(paged_kv_cache, kv_cache_sf, block_tables, seq_lens, k_scale,
+                              v_scale, output_k, output_v, kv_layout="NHD"):
+    """The keys and values of a paged cache of NVFP4, in the order of their tokens.
+
+    Args:
+        paged_kv_cache: a pair, keys and values: ``[num_pages, page_size, num_kv_heads,
+            head_dim / 2]`` uint8 (HND: heads before tokens).
+        kv_cache_sf: likewise, of ``head_dim / 16`` float8_e4m3fn or uint8.
+        block_tables: ``[num_requests, max_pages]`` int32 or int64: pages of each request.
+        seq_lens: ``[num_requests]`` int32: tokens of each request.
+        k_scale: one float32; `v_scale` likewise.
+        output_k: ``[num_requests, max_tokens, num_kv_heads, head_dim]``; rows of tokens beyond
+            `seq_lens` are left as they are.
+        output_v: likewise.
+    """
+    _check_kv_layout(kv_layout)
+    lengths = [int(length) for length in on_host(seq_lens)]
+    for part, scales, scale, output in zip(paged_kv_cache, kv_cache_sf, (k_scale, v_scale),
+                                           (output_k, output_v)):
+        if kv_layout == "HND":
+            part, scales = part.swapaxes(1, 2), scales.swapaxes(1, 2)
+        for request, length in enumerate(lengths):
+            pages = block_tables[request, :ceil_div(length, part.shape[1])]
+            values = nvfp4_kv_dequantize(_tokens(part, pages, length),
+                                         _tokens(as_bytes(scales), pages, length), scale,
+                                         output.dtype)
+            output[request, :length] = values.reshape((length,) + tuple(output.shape[2:]))
+
+
+def _tokens(cache, pages, length):
+    """The first `length` tokens of `pages`, a row for each head."""
+    tokens = cache[pages]
+    heads, size = tokens.shape[2], tokens.shape[3]
+    return tokens.reshape((-1, heads, size))[:length].reshape((length * heads, size))
+
+
 def get_fp4_quantization_module(backend):
     """The library's functions, under the name of the original's module."""
     return lib
 
 
-nvfp4_kv_dequantize_paged = pending("nvfp4_kv_dequantize_paged")
 nvfp4_quantize_paged_kv_cache = pending("nvfp4_quantize_paged_kv_cache")
 scaled_fp4_grouped_quantize = pending("scaled_fp4_grouped_quantize")
 shuffle_matrix_a = pending("shuffle_matrix_a")
