@@ -27,6 +27,8 @@ def batch_mask(q_lens, kv_lens, *, causal, custom_mask, packed_custom_mask, pref
         if token_pos_in_items_ptr is None or token_pos_in_items_len <= 0:
             raise ValueError("token_pos_in_items_ptr, token_pos_in_items_len: are needed with "
                              "prefix_len_ptr")
+        if custom_mask is not None or packed_custom_mask is not None:
+            raise ValueError("custom_mask: cannot be had along with the mask of prefix_len_ptr")
         prefix = as_numpy(prefix_len_ptr).astype(numpy.int32)
         places = as_numpy(token_pos_in_items_ptr).astype(numpy.int32)
         if places.size != len(prefix) * token_pos_in_items_len:
@@ -34,6 +36,8 @@ def batch_mask(q_lens, kv_lens, *, causal, custom_mask, packed_custom_mask, pref
                              f"{len(prefix)} requests of token_pos_in_items_len, "
                              f"{token_pos_in_items_len}")
         return MASK_MULTI_ITEM, like(places.reshape(len(prefix), -1), device_like), prefix
+    if token_pos_in_items_ptr is not None:
+        raise ValueError("token_pos_in_items_ptr: is of no use without prefix_len_ptr")
     if custom_mask is None and packed_custom_mask is None:
         return (MASK_CAUSAL if causal else MASK_NONE), None, None
     sizes = q_lens() * kv_lens() if buffers is not None else None
