@@ -51,6 +51,23 @@ TensorView Plane(const TensorView& cache, int64_t plane) {
   return {static_cast<void*>(data), cache.dtype(), shape, strides, cache.device()};
 }
 
+/// A tensor of rank 3, whose pages are tokens, as one of rank 4.
+TensorView WithPageSize(const TensorView& cache, KvLayout layout) {
+  if (cache.rank() != 3) return cache;
+  const int at = layout == KvLayout::kNHD ? 1 : 2;
+  Dims shape;
+  Dims strides;
+  for (int i = 0; i < 3; ++i) {
+    if (i == at) {
+      shape.Append(1);
+      strides.Append(0);
+    }
+    shape.Append(cache.shape(i));
+    strides.Append(cache.stride(i));
+  }
+  return {cache.data(), cache.dtype(), shape, strides, cache.device()};
+}
+
 }  // namespace
 
 AttentionRecord ReadAttentionRecord(const tvm::ffi::Bytes& bytes) {
@@ -87,13 +104,14 @@ KvLayout LayoutOf(const AttentionRecord& record) {
 }
 
 PagedKvCache CacheOf(const TensorView& k, const TensorView& v, KvLayout layout) {
-  if (v.defined()) return {k, v, layout};
-  if (k.rank() != 5 || k.shape(1) != 2) {
+  if (v.defined()) return {WithPageSize(k, layout), WithPageSize(v, layout), layout};
+  if ((k.rank() != 5 && k.rank() != 4) || k.shape(1) != 2) {
     throw Error(ErrorKind::kInvalidArgument,
                 "paged_kv_cache: is " + Text(k) +
-                    ", accepted: a pair (k, v) and one tensor [num_pages, 2, …] of rank 5");
+                    ", accepted: a pair (k, v), and one tensor [num_pages, 2, …] of rank 5 or, "
+                    "where a page is a token, 4");
   }
-  return {Plane(k, 0), Plane(k, 1), layout};
+  return {WithPageSize(Plane(k, 0), layout), WithPageSize(Plane(k, 1), layout), layout};
 }
 
 MlaProblem ReadMlaProblem(const tvm::ffi::Bytes& bytes) {

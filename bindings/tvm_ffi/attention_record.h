@@ -49,7 +49,7 @@ AttentionProblem ProblemOf(const AttentionRecord& record);
 KvLayout LayoutOf(const AttentionRecord& record);
 
 /// A cache given as two tensors, or as one with a K and a V plane: `v` is then undefined and
-/// k [num_pages, 2, …].
+/// k [num_pages, 2, …]. Where a page is a token, the dimension of its tokens may be left out.
 PagedKvCache CacheOf(const TensorView& k, const TensorView& v, KvLayout layout);
 
 /// The fields of `MLA_PROBLEM` in the same file.

@@ -46,6 +46,7 @@ def test_two_states(tensors, rng, dtype):
     cascade.merge_state_in_place(v_a, s_a, v_b, s_b, tensors.make(mask))
     check_attention(tensors, v_a, s_a, (np.where(mask[:, None, None], v, before[0]),
                                         np.where(mask[:, None], s, before[1])), dtype)
+    assert cascade.merge_state.is_compute_capability_supported(90)
     with pytest.raises(ValueError, match="s_b"):
         cascade.merge_state(v_a, s_a, v_b, s_b[:-1])
 

@@ -127,7 +127,9 @@ def test_sinks_and_scales(tensors, rng):
 def test_several_tokens_per_request(tensors, rng):
     batch, _ = make(tensors, rng, [9, 40, 3])
     q = tensors.make(rng.standard_normal((9, HEADS, DIM)), "float16")
-    wrapper = decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors))
+    wrapper = decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), use_tensor_cores=True)
+    with pytest.raises(ValueError, match="prior plan"):
+        flashinfer.fast_decode_plan(wrapper, *batch.tables(tensors), HEADS, KV_HEADS, DIM, 16)
     wrapper.plan(*batch.tables(tensors), HEADS, KV_HEADS, DIM, 16, q_len_per_req=3,
                  seq_lens=tensors.make(np.array([9, 40, 3], np.int32)))
     out, lse = wrapper.run(q, batch.cache, return_lse=True, q_len_per_req=3)
@@ -135,7 +137,15 @@ def test_several_tokens_per_request(tensors, rng):
                        causal=True) for b in range(3)]
     check_attention(tensors, out, lse, tuple(map(np.concatenate, zip(*parts))), "float16")
     with pytest.raises(ValueError, match="q_len_per_req"):
+        wrapper.run(q[:8], batch.cache)
+    with pytest.raises(ValueError, match="empty KV range"):
         wrapper.plan(*batch.tables(tensors), HEADS, KV_HEADS, DIM, 16, q_len_per_req=4)
+    for options, error, match in (({}, ValueError, "use_tensor_cores"),
+                                  ({"use_tensor_cores": True, "backend": "fa3"},
+                                   NotImplementedError, "fa2")):
+        other = decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), **options)
+        with pytest.raises(error, match=match):
+            other.plan(*batch.tables(tensors), HEADS, KV_HEADS, DIM, 16, q_len_per_req=2)
     with pytest.raises(ValueError, match="seq_lens"):
         wrapper.plan(*batch.tables(tensors), HEADS, KV_HEADS, DIM, 16,
                      seq_lens=tensors.make(np.array([9, 40, 4], np.int32)))
@@ -191,6 +201,8 @@ def test_graph_buffers(tensors, rng):
              global_override_indptr_cpu=tables[0])
         check_attention(tensors, *wrapper.run(q, batch.cache, return_lse=True),
                         expected(batch, tensors.read(q)), "float16")
+    with pytest.raises(ValueError, match="frozen"):
+        wrapper.plan(*tables, HEADS, KV_HEADS, DIM, 16, q_len_per_req=2)
     batch, _ = make(tensors, rng, [5, 6])
     with pytest.raises(ValueError, match="last_page_len"):
         wrapper.plan(*batch.tables(tensors), HEADS, KV_HEADS, DIM, 16)

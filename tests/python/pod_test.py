@@ -124,6 +124,24 @@ def test_sinks(tensors, rng, window_left):
             check_attention(tensors, *got, want, "bfloat16")
         with pytest.raises(ValueError, match="sink"):
             wrapper.run(batch.q, batch.pages.cache, given)
+    rows = [np.concatenate([f(b) for b in range(3)]) for f in (batch.pages.keys,
+                                                               batch.pages.values)]
+    k, v = (tensors.make(x, "bfloat16") for x in rows)
+    ragged = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(
+        workspace(tensors), backend="fa3", jit_args=tuple(jit_args),
+        jit_kwargs={"use_sliding_window": window_left >= 0})
+    ragged.plan(batch.indptr, tensors.make(starts([20, 7, 40])), HEADS, KV_HEADS, DIM, causal=True,
+                q_data_type="bfloat16", window_left=window_left)
+    check_attention(tensors, *ragged.run(batch.q, k, v, given, 0.2, return_lse=True), want,
+                    "bfloat16")
+    # Pages of one token, without their dimension.
+    tokens = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace(tensors), jit_args=jit_args)
+    tokens.plan(batch.indptr, tensors.make(starts([20, 7, 40])),
+                tensors.make(np.arange(67, dtype=np.int32)),
+                tensors.make(np.ones(3, np.int32)), HEADS, KV_HEADS, DIM, 1, causal=True,
+                q_data_type="bfloat16", window_left=window_left)
+    check_attention(tensors, *tokens.run(batch.q, (k, v), given, 0.2, return_lse=True), want,
+                    "bfloat16")
     with pytest.raises(ValueError, match="window_left"):
         flashinfer.BatchAttentionWithAttentionSinkWrapper(
             workspace(tensors), head_dim_qk=DIM, head_dim_vo=DIM, window_left=4).plan(

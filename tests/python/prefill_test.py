@@ -143,8 +143,8 @@ def test_items(tensors, rng):
     room = len(places) + 4
     row = np.zeros(room, np.uint16)
     row[:len(places)] = places
-    batch.plan(causal=True, prefix_len_ptr=tensors.make(np.array([prefix], np.uint32)),
-               token_pos_in_items_ptr=tensors.make(row), token_pos_in_items_len=room,
+    batch.plan(causal=True, prefix_len_ptr=tensors.make(np.array(prefix, np.uint32)),
+               token_pos_in_items_ptr=tensors.make(row[:-2]), token_pos_in_items_len=room,
                max_item_len_ptr=tensors.make(np.array([max(items)], np.uint16)))
     out = tensors.read(batch.wrapper.run(batch.q, batch.batch.cache))
     o, _ = batch.expected()

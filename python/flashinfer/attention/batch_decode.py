@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of one new token per request over a paged KV cache."""
 from .._binding import lib
+from .._errors import BackendSupportedError
 from .arguments import (
     as_numpy,
     check_lens,
@@ -34,7 +35,8 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             are split when it is small. Its device is the wrapper's. 16-byte aligned.
         kv_layout: of pages, ``"NHD"`` [page_size, num_kv_heads, head_dim], or ``"HND"``.
         use_cuda_graph: copies index tensors into the three buffers, which a graph may read.
-        use_tensor_cores: accepted: the fastest kernel for the problem is taken either way.
+        use_tensor_cores: needed for q_len_per_req above 1; else the fastest kernel for the problem
+            is taken either way.
         paged_kv_indptr_buffer: ``[num_requests + 1]`` int32, for a graph.
         paged_kv_indices_buffer: ``[most pages]`` int32, for a graph.
         paged_kv_last_page_len_buffer: ``[num_requests]`` int32, for a graph.
@@ -64,6 +66,7 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             self._fixed_batch_size = 0
         self._use_cuda_graph = use_cuda_graph
         self._use_tensor_cores = use_tensor_cores
+        self._q_len_per_req = None  # None: nothing was planned
         self._paged_kv_indptr_buf = paged_kv_indptr_buffer
         self._paged_kv_indices_buf = paged_kv_indices_buffer
         self._paged_kv_last_page_len_buf = paged_kv_last_page_len_buffer
@@ -103,7 +106,7 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                 whatever else is in the batch, so that results do not depend on it.
             disable_split_kv: keys are not split.
             q_len_per_req: query tokens per request; above 1 they are the last ones of the
-                request, causal.
+                request, causal, which needs use_tensor_cores.
 
         Raises:
             ValueError: a shape, length or size is wrong; names the argument.
@@ -137,10 +140,15 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             o_data_type, data_type, q_len_per_req,
             split_tokens(fixed_split_size, disable_split_kv, page_size),
             (pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta))
+        if self._use_cuda_graph and self._q_len_per_req not in (None, q_len_per_req):
+            raise ValueError(f"q_len_per_req: is {q_len_per_req}, but with use_cuda_graph it is "
+                             f"frozen at {self._q_len_per_req}")
         num_requests = len(last_page_len)
         if indptr_host is None:
             indptr_host = host(indptr)
         last_host = host(last_page_len)
+        if q_len_per_req != 1:
+            self._check_q_len(q_len_per_req)
         if seq_lens is not None or q_len_per_req != 1:
             self._check_lens(indptr_host, last_host, page_size, seq_lens, q_len_per_req)
         if self._use_cuda_graph:
@@ -161,8 +169,9 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             self._paged_kv_indices_buf = indices
             self._paged_kv_last_page_len_buf = last_page_len
         qo_indptr = None if q_len_per_req == 1 else even_indptr(num_requests, q_len_per_req)
-        self._q_len_per_req = q_len_per_req
         self._plan_with(fields, qo_indptr, indptr_host, indices, last_host)
+        self._q_len_per_req = q_len_per_req
+        self._num_rows = num_requests * q_len_per_req
 
     def _fields_of(self, num_qo_heads, num_kv_heads, head_dim, page_size, q_data_type,
                    kv_data_type, o_data_type, data_type, q_len_per_req, split, opts):
@@ -177,11 +186,20 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
     def _check_lens(indptr, last_page_len, page_size, seq_lens, q_len_per_req):
         lens = page_lens(as_numpy(indptr), as_numpy(last_page_len), page_size)
         check_lens("seq_lens", seq_lens, lens)
-        if q_len_per_req < 1:
-            raise ValueError(f"q_len_per_req: is {q_len_per_req}, expected 1 or more")
         if q_len_per_req > 1 and len(lens) and lens.min() < q_len_per_req:
             raise ValueError(f"q_len_per_req: is {q_len_per_req}, but a request has only "
-                             f"{lens.min()} keys")
+                             f"{lens.min()} keys: its first tokens have an empty KV range")
+
+    def _check_q_len(self, q_len_per_req):
+        """What the original asks for where requests have several query tokens."""
+        if q_len_per_req < 1:
+            raise ValueError(f"q_len_per_req: is {q_len_per_req}, expected 1 or more")
+        if not self._use_tensor_cores:
+            raise ValueError(f"q_len_per_req: is {q_len_per_req}, which needs "
+                             "use_tensor_cores=True")
+        if self._backend == "fa3":
+            raise BackendSupportedError(f"q_len_per_req: is {q_len_per_req}, accepted with "
+                                        "backend fa3: 1; auto and fa2 take any")
 
     def workspace_size(self, indptr, indices, last_page_len, num_qo_heads, num_kv_heads, head_dim,
                        page_size, pos_encoding_mode="NONE", window_left=-1, logits_soft_cap=None,
@@ -234,6 +252,9 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
         if q_len_per_req is not None and q_len_per_req != self._q_len_per_req:
             raise ValueError(f"q_len_per_req: is {q_len_per_req}, but plan() was given "
                              f"{self._q_len_per_req}")
+        if self._q_len_per_req not in (None, 1) and q.shape[0] != self._num_rows:
+            raise ValueError(f"q: has {q.shape[0]} rows, expected {self._num_rows}: q_len_per_req, "
+                             f"{self._q_len_per_req}, for each request")
         k, v = unpack_cache(paged_kv_cache)
         if out is None:
             out = self._make_out(q)
@@ -288,6 +309,8 @@ def fast_decode_plan(self, indptr, indices, last_page_len, num_qo_heads, num_kv_
         self: the wrapper.
         global_override_indptr_cpu: ``indptr`` in host memory, which saves its copy.
     """
+    if self._q_len_per_req is None:
+        raise ValueError("fast_decode_plan() needs a prior plan() of the wrapper")
     if q_data_type is None:
         q_data_type = data_type if data_type is not None else "float16"
     self._plan_impl(indptr, indices, last_page_len, num_qo_heads, num_kv_heads, head_dim,

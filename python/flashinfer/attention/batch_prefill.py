@@ -74,7 +74,6 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
         self._custom_mask_buf = custom_mask_buf
         self._mask_indptr_buf = mask_indptr_buf
         self._max_total_num_rows = None
-        self._last_sm_scale = None
 
     def plan(self, qo_indptr, paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len,
              num_qo_heads, num_kv_heads, head_dim_qk, page_size, head_dim_vo=None,
@@ -238,7 +237,7 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
                    skip_softmax_threshold_scale_factor=skip_softmax_threshold_scale_factor,
                    uses_spcompress=uses_spcompress)
         if self._is_sink_variant:
-            sinks, args = self._sink_arguments(args, sinks)
+            sinks, args = self._sink_arguments(args), ()
         k, v = unpack_cache(paged_kv_cache)
         if out is None:
             out = self._make_out(q)
@@ -250,15 +249,6 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             self._run(q, k, v, out, lse,
                       *scales_and_tensors(q_scale, k_scale, v_scale, args, sinks))
         return (out, lse) if return_lse else out
-
-    def _sink_arguments(self, args, sinks):
-        """(sinks, no further arguments) from the variant's (sink, sm_scale)."""
-        if len(args) != 2 or sinks is not None:
-            raise ValueError(f"run: got {len(args)} arguments behind the cache, expected two: "
-                             "sink, sm_scale")
-        self._last_sm_scale = float(args[1])
-        self._change(sm_scale=self._last_sm_scale)
-        return args[0], ()
 
     def forward(self, q, paged_kv_cache, causal=False, pos_encoding_mode="NONE",
                 use_fp16_qk_reduction=False, k_scale=None, v_scale=None, window_left=-1,

@@ -5,6 +5,7 @@ from .batch_prefill import diff
 from .planned import PlannedWrapper, make_lse, scales_and_tensors
 from .prefill_mask import batch_mask
 from .record import split_tokens
+from .sinks import is_sink_variant
 
 
 class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
@@ -22,14 +23,17 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         mask_indptr_buf: ``[num_requests + 1]`` int32, for a graph with masks.
         backend: ``"auto"``, ``"fa2"`` and ``"fa3"`` mean the fastest here; or ``"cpu"``,
             ``"cuda"`` or a candidate such as ``"cuda.mma"``.
-        jit_args, jit_kwargs: a variant written for the original's compiler; raise
+        jit_args, jit_kwargs: a variant written for the original's compiler. That of attention
+            sinks is served: run() then takes (sink, sm_scale) behind v. Others raise
             NotImplementedError.
     """
 
     def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
                  qo_indptr_buf=None, kv_indptr_buf=None, custom_mask_buf=None,
                  mask_indptr_buf=None, backend="auto", jit_args=None, jit_kwargs=None):
-        refuse(jit_args=jit_args, jit_kwargs=jit_kwargs)
+        self._is_sink_variant = is_sink_variant(jit_args)
+        if not self._is_sink_variant:
+            refuse(jit_args=jit_args, jit_kwargs=jit_kwargs)
         super().__init__(float_workspace_buffer, kv_layout, backend)
         if use_cuda_graph:
             for name, buffer in (("qo_indptr_buf", qo_indptr_buf),
@@ -84,6 +88,8 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             token_pos_in_items_len=token_pos_in_items_len,
             buffers=(self._custom_mask_buf, self._mask_indptr_buf) if self._use_cuda_graph else
             None, device_like=self._float_workspace_buffer)
+        if self._is_sink_variant and sm_scale is None:
+            sm_scale = self._last_sm_scale
         fields = self._problem(
             q_data_type, kv_data_type, o_data_type, num_qo_heads, num_kv_heads, head_dim_qk,
             head_dim_vo, 0, mask_mode, split_tokens(fixed_split_size, disable_split_kv, 1),
@@ -119,7 +125,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
                 num_keys at least ``kv_indptr[-1]``; any strides but for a dense last dimension.
             v: likewise of head_dim_vo.
             args: for quantised inputs, scales of q ``[num_qo_heads]``, of k and of v
-                ``[num_kv_heads]``, float32.
+                ``[num_kv_heads]``, float32. Of a wrapper for sinks: sink, sm_scale.
             q_scale, k_scale, v_scale: what stored values are multiplied with: a number, a tensor
                 of one, or one per head.
             o_scale: None; raises NotImplementedError.
@@ -132,15 +138,20 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         Returns:
             `out`, or (out, lse).
         """
-        refuse(o_scale=o_scale, kv_cache_sf=kv_cache_sf)
+        if not o_scale is kv_cache_sf is None:
+            refuse(o_scale=o_scale, kv_cache_sf=kv_cache_sf)
+        sinks = None
+        if self._is_sink_variant:
+            sinks, args = self._sink_arguments(args), ()
         if out is None:
             out = self._make_out(q)
         if return_lse and lse is None:
             lse = make_lse(q)
-        if q_scale is k_scale is v_scale is None and not args:
+        if q_scale is k_scale is v_scale is sinks is None and not args:
             self._run(q, k, v, out, lse)
         else:
-            self._run(q, k, v, out, lse, *scales_and_tensors(q_scale, k_scale, v_scale, args))
+            self._run(q, k, v, out, lse,
+                      *scales_and_tensors(q_scale, k_scale, v_scale, args, sinks))
         return (out, lse) if return_lse else out
 
     def forward(self, q, k, v, causal=False, pos_encoding_mode="NONE",

@@ -4,6 +4,17 @@ from .._binding import lib
 from .._tensors import empty, empty_like
 
 
+def _answers_for_devices(function):
+    """`function` with the questions that the original's functions answer: which compute
+    capabilities it runs on (75 and newer), and that it has no backends to choose from."""
+    function.is_compute_capability_supported = lambda cc: cc >= 75
+    function.is_backend_supported = lambda backend, cc=None: False
+    function.has_backend = lambda backend: False
+    function.has_backend_choices = lambda: False
+    return function
+
+
+@_answers_for_devices
 def merge_state(v_a, s_a, v_b, s_b):
     """The state over both sets of keys of two: v = Σ 2^(s_i - s) v_i, s = log2 Σ 2^s_i.
 
@@ -24,6 +35,7 @@ def merge_state(v_a, s_a, v_b, s_b):
     return v, s
 
 
+@_answers_for_devices
 def merge_state_in_place(v, s, v_other, s_other, mask=None):
     """Merges the state (v_other, s_other) into (v, s); shapes and dtypes as in merge_state().
 
@@ -33,6 +45,7 @@ def merge_state_in_place(v, s, v_other, s_other, mask=None):
     lib.merge_state_in_place(v, s, v_other, s_other, mask)
 
 
+@_answers_for_devices
 def merge_states(v, s):
     """The state over all sets of keys of many, in their order; none gives 0 and -inf.
 

@@ -62,6 +62,7 @@ class PlannedWrapper:
         self._fields = None  # of the planned problem, by name
         self._record = None  # of it, packed; None: nothing is planned
         self._kept = None
+        self._last_sm_scale = None  # that a run() of the variant for sinks was given
         self._problem_key = None  # arguments of the last _problem(), and what it made of them
 
     def _take_workspace(self, float_workspace_buffer, int_workspace_buffer):
@@ -157,6 +158,16 @@ class PlannedWrapper:
             mask = self._fields and self._fields["mask"]
         self._change(mask=mask, **options(pos_encoding_mode, window_left, logits_soft_cap,
                                           sm_scale, rope_scale, rope_theta))
+
+    def _sink_arguments(self, args):
+        """The sinks of a run() of the built-in variant, whose further arguments are (sink,
+        sm_scale)."""
+        if len(args) != 2:
+            raise ValueError(f"run: got {len(args)} arguments behind the keys, expected two: sink, "
+                             "sm_scale")
+        self._last_sm_scale = float(args[1])
+        self._change(sm_scale=self._last_sm_scale)
+        return args[0]
 
     def run_return_lse(self, *args, **kwargs):
         """run() with ``return_lse=True``."""

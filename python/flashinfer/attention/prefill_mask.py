@@ -29,13 +29,16 @@ def batch_mask(q_lens, kv_lens, *, causal, custom_mask, packed_custom_mask, pref
                              "prefix_len_ptr")
         if custom_mask is not None or packed_custom_mask is not None:
             raise ValueError("custom_mask: cannot be had along with the mask of prefix_len_ptr")
-        prefix = as_numpy(prefix_len_ptr).astype(numpy.int32)
-        places = as_numpy(token_pos_in_items_ptr).astype(numpy.int32)
-        if places.size != len(prefix) * token_pos_in_items_len:
-            raise ValueError(f"token_pos_in_items_ptr: has {places.size} places, expected "
+        prefix = as_numpy(prefix_len_ptr).reshape(-1).astype(numpy.int32)
+        given = as_numpy(token_pos_in_items_ptr).reshape(-1)
+        places = numpy.zeros((len(prefix), token_pos_in_items_len), numpy.int32)
+        # The last request may leave out what is behind its tokens.
+        if not places.size - token_pos_in_items_len < given.size <= places.size:
+            raise ValueError(f"token_pos_in_items_ptr: has {given.size} places, expected "
                              f"{len(prefix)} requests of token_pos_in_items_len, "
                              f"{token_pos_in_items_len}")
-        return MASK_MULTI_ITEM, like(places.reshape(len(prefix), -1), device_like), prefix
+        places.reshape(-1)[:given.size] = given
+        return MASK_MULTI_ITEM, like(places, device_like), prefix
     if token_pos_in_items_ptr is not None:
         raise ValueError("token_pos_in_items_ptr: is of no use without prefix_len_ptr")
     if custom_mask is None and packed_custom_mask is None:
