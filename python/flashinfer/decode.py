@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of the newest token of each request: the original's module of this name."""
 from ._pending import pending, pending_class
-from .attention.batch_decode import (
-    BatchDecodeWithPagedKVCacheWrapper,
+from .attention.batch_decode import BatchDecodeWithPagedKVCacheWrapper
+from .attention.decode_graph import (
     CUDAGraphBatchDecodeWithPagedKVCacheWrapper,
     fast_decode_plan,
 )
