@@ -11,6 +11,7 @@
 #include "backends/cpu/thread_pool.h"
 #include "core/check.h"
 #include "core/convert.h"
+#include "flashinfer/cpu.h"
 
 namespace flashinfer::cpu {
 namespace {
@@ -21,6 +22,15 @@ constexpr int64_t kActivationBytes = 512 * 1024;
 constexpr int64_t kSerialElements = 16 * 1024;
 /// Bytes of weights that a thread takes at a time when there are few tokens.
 constexpr int64_t kGrainBytes = 32 * 1024;
+
+/// Weights up to this size are read by every thread, each for tokens of its own: activations then
+/// stay with the core that prepared them. Zen 4 with 2 threads, 2026-11: 512 tokens of 512 x 512 in
+/// f32 take 15 % less time by it, of 3072 x 576 in Q4_1 22 %; 256 tokens of 4096 x 4096 in bf16
+/// (32 MiB) 5 % more.
+constexpr size_t kSharedWeightBytes = size_t{16} << 20;
+/// Parts of tokens for a thread: several, for balance, but not too few blocks each.
+constexpr int64_t kMaxPartsPerLane = 4;
+constexpr int64_t kMinBlocksPerPart = 4;
 
 /// One source matrix within the packed block.
 struct Segment {
@@ -55,9 +65,23 @@ class CpuLinear final : public PackedLinear {
     const int64_t block = kernels_.max_block;
     const int64_t at_once =
         std::max(block, kActivationBytes / ActivationBytesPerToken() / block * block);
-    for (int64_t begin = 0; begin < params.num_tokens; begin += at_once) {
-      RunTokens(params, begin, std::min(at_once, params.num_tokens - begin));
+    const int64_t num_blocks = (params.num_tokens + block - 1) / block;
+    const int64_t num_lanes = NumThreads();
+    const int64_t parts_per_lane =
+        std::min(kMaxPartsPerLane, num_blocks / (num_lanes * kMinBlocksPerPart));
+    if (block_.size() > kSharedWeightBytes || parts_per_lane == 0) {
+      for (int64_t begin = 0; begin < params.num_tokens; begin += at_once) {
+        RunTokens(params, begin, std::min(at_once, params.num_tokens - begin));
+      }
+      return;
     }
+    const int64_t num_parts =
+        std::max(num_lanes * parts_per_lane, (params.num_tokens + at_once - 1) / at_once);
+    ParallelFor(num_parts, 1, [&](int64_t part, int64_t) {
+      const int64_t begin = part * num_blocks / num_parts * block;
+      const int64_t end = (part + 1) * num_blocks / num_parts * block;
+      RunTokens(params, begin, std::min(end, params.num_tokens) - begin);
+    });
   }
 
   void GatherRows(const GatherRowsParams& params) const override {

@@ -15,6 +15,9 @@ constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kPieceBytes = size_t{64} << 20;
 
 /// Blocks begin on a pair of cache lines.
+/// Of a piece without blocks, what is not given back to the system.
+constexpr size_t kKeptBytes = size_t{8} << 20;
+
 constexpr size_t Rounded(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 /// `bytes` of address space that begin on a huge page; memory is taken as it is touched.
@@ -32,9 +35,12 @@ std::shared_ptr<void> MapPiece(size_t bytes) {
 }
 
 /// The piece that small blocks are cut from; blocks keep it alive.
+/// The piece that has room. It stays when its blocks are gone, so that products which pack a matrix
+/// for one call do not wait for fresh pages each time: those of 1 MiB take 0.1 ms, as long as the
+/// product of 256 x 256 matrices (Zen 4, 2026-11).
 struct OpenPiece {
   std::mutex mutex;
-  std::weak_ptr<void> piece;
+  std::shared_ptr<void> piece;
   size_t used = 0;
 };
 
@@ -53,22 +59,26 @@ PageBlock::PageBlock(size_t bytes) : size_(bytes) {
   }
   OpenPiece& open = GetOpenPiece();
   const std::lock_guard lock(open.mutex);
-  piece_ = open.piece.lock();
-  if (piece_ == nullptr || open.used + bytes > kPieceBytes) {
-    piece_ = MapPiece(kPieceBytes);
-    open.piece = piece_;
+  if (open.piece == nullptr || open.used + bytes > kPieceBytes) {
+    open.piece = MapPiece(kPieceBytes);
     open.used = 0;
   }
+  piece_ = open.piece;
   data_ = static_cast<uint8_t*>(piece_.get()) + open.used;
   open.used += Rounded(bytes);
 }
 
 PageBlock::~PageBlock() {
-  // The last block of the open piece makes room for the next: matrix products pack for one call.
   OpenPiece& open = GetOpenPiece();
   const std::lock_guard lock(open.mutex);
-  const uint8_t* begin = static_cast<const uint8_t*>(piece_.get());
-  if (open.piece.lock() == piece_ && data_ + Rounded(size_) == begin + open.used) {
+  if (open.piece != piece_) return;
+  piece_.reset();
+  auto* begin = static_cast<uint8_t*>(open.piece.get());
+  const bool was_last = data_ + Rounded(size_) == begin + open.used;
+  if (open.piece.use_count() == 1) {
+    open.used = 0;
+    madvise(begin + kKeptBytes, kPieceBytes - kKeptBytes, MADV_DONTNEED);
+  } else if (was_last) {
     open.used -= Rounded(size_);
   }
 }

@@ -10,7 +10,7 @@ namespace flashinfer::cpu {
 
 /// Memory that is read front to back; its contents are arbitrary at first. Blocks made one after
 /// the other share 2 MiB pages, where the system has them, so that small ones get them too; the
-/// system takes memory back when the last block of a piece of 64 MiB is gone.
+/// system takes memory back, but for 8 MiB, when the last block of a piece of 64 MiB is gone.
 class PageBlock {
  public:
   /// Throws Error(kDevice) when there is no memory.

@@ -41,7 +41,7 @@ inline std::vector<LinearCase> LinearCases() {
        {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16, WeightFormat::kQ4_0,
         WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K,
         WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ5_K, WeightFormat::kMXFP4}) {
-    for (int64_t tokens : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 33, 100}) {
+    for (int64_t tokens : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 33, 100, 250}) {
       cases.push_back({.format = format, .num_tokens = tokens});
     }
     for (int64_t rows : {1, 15, 17, 31, 1000}) cases.push_back({.format = format, .rows = rows});
