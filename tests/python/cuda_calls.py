@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls on a CUDA device through the binding, for cuda_test.py: run with a driver in the library
+path. Prints what failed; exits with 0 when nothing did."""
+import ctypes
+import sys
+import traceback
+
+sys.modules["torch"] = None  # it would look for devices through a library that it brings
+
+import ml_dtypes
+import numpy as np
+
+import flashinfer
+from flashinfer._binding import lib
+
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def must(status):
+    assert status == 0, f"the driver says {status}"
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+_CODES = {"float32": 2, "float16": 2, "int32": 0, "int64": 0, "uint8": 1, "bfloat16": 4,
+          "float8_e4m3fn": 10}
+
+
+class DeviceArray:
+    """Device memory with the values of an array, given away by DLPack."""
+
+    def __init__(self, values):
+        values = np.ascontiguousarray(values)
+        pointer = ctypes.c_uint64()
+        must(cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(max(values.nbytes, 1))))
+        self.dtype, self.shape, self.pointer = values.dtype, values.shape, pointer.value
+        must(cuda.cuMemcpyHtoDAsync_v2(pointer, values.ctypes.data_as(ctypes.c_void_p),
+                                       ctypes.c_size_t(values.nbytes), None))
+        must(cuda.cuStreamSynchronize(None))
+
+    def read(self):
+        out = np.empty(self.shape, self.dtype)
+        must(cuda.cuStreamSynchronize(None))
+        must(cuda.cuMemcpyDtoHAsync_v2(out.ctypes.data_as(ctypes.c_void_p),
+                                       ctypes.c_uint64(self.pointer), ctypes.c_size_t(out.nbytes),
+                                       None))
+        must(cuda.cuStreamSynchronize(None))
+        return out
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **options):
+        sizes = (ctypes.c_int64 * len(self.shape))(*self.shape)
+        managed = _Managed(_Tensor(self.pointer, 2, 0, len(self.shape), _CODES[self.dtype.name],
+                                   8 * self.dtype.itemsize, 1, sizes, None, 0), None, None)
+        self.kept = managed, sizes
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p,
+                                                       ctypes.c_void_p]
+        return new(ctypes.addressof(managed), b"dltensor", None)
+
+
+def on_both(function, inputs, outputs):
+    """The outputs of a call on the host and on the device."""
+    host = [np.array(x) for x in outputs]
+    function(*[np.array(x) for x in inputs], *host)
+    device = [DeviceArray(x) for x in outputs]
+    function(*[DeviceArray(x) for x in inputs], *device)
+    return host, [x.read() for x in device]
+
+
+def check_near(function, inputs, outputs, rounding):
+    for host, device in zip(*on_both(function, inputs, outputs)):
+        host, device = host.astype(np.float64), device.astype(np.float64)
+        assert np.isfinite(device).all()
+        assert np.abs(host - device).max() <= rounding * max(1, np.abs(host).max())
+
+
+rng = np.random.default_rng()
+
+
+def values(*shape, dtype=ml_dtypes.bfloat16):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def nans(*shape, dtype=ml_dtypes.bfloat16):
+    return np.full(shape, np.nan, dtype)
+
+
+def test_rows():
+    check_near(lambda x, w, out: lib.rmsnorm(x, w, out, 1e-6), [values(5, 256), values(256)],
+               [nans(5, 256)], 2.0**-7)
+    check_near(lambda x, out: lib.silu_and_mul(x, out), [values(2, 3, 128)], [nans(2, 3, 64)],
+               2.0**-7)
+    check_near(lambda q, k, p, qo, ko: lib.apply_rope(q, k, p, qo, ko, 0, False, 1.0, 1e4),
+               [values(5, 4, 64), values(5, 2, 64), np.arange(5, dtype=np.int32)],
+               [nans(5, 4, 64), nans(5, 2, 64)], 2.0**-7)
+
+
+def test_pages():
+    k, v = values(6, 2, 64), values(6, 2, 64)
+    tables = [np.int32([0, 0, 0, 1, 1, -1]), np.int32([0, 1, 4, 0, 2, 0]), np.int32([2, 0, 3]),
+              np.int32([0, 2, 3]), np.int32([1, 3])]
+
+    def append(k, v, requests, positions, pages, indptr, last, k_cache, v_cache):
+        lib.append_paged_kv_cache(k, v, requests, positions, k_cache, v_cache, pages, indptr, last,
+                                  False)
+
+    zeros = np.zeros((4, 4, 2, 64), ml_dtypes.bfloat16)
+    host, device = on_both(append, [k, v, *tables], [zeros, zeros])
+    for a, b in zip(host, device):
+        assert (a == b).all() and a.any()
+
+
+def test_errors():
+    x, weight = DeviceArray(values(5, 256)), values(256)
+    for call, kind, words in (
+            (lambda: lib.rmsnorm(x, weight, x, 1e-6), ValueError, "weight: "),
+            (lambda: lib.rmsnorm(x, DeviceArray(values(255)), x, 1e-6), ValueError, "[255]"),
+            (lambda: lib.quantize(x, DeviceArray(values(5, 256, dtype=ml_dtypes.float8_e4m3fn)),
+                                  DeviceArray(np.ones(1, np.float32)), True, 1e-6, False),
+             flashinfer.BackendSupportedError, "no backend takes")):
+        try:
+            call()
+        except kind as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"no {kind.__name__}")
+
+
+def test_stream_of_the_framework():
+    """A call is recorded on the stream that is current, and runs when its graph does."""
+    import tvm_ffi
+
+    x, weight, out = (DeviceArray(v) for v in (values(5, 256), values(256), nans(5, 256)))
+    lib.rmsnorm(x, weight, out, 1e-6)
+    expected, out = out.read(), DeviceArray(nans(5, 256))
+    stream, graph, runnable = (ctypes.c_void_p() for _ in range(3))
+    must(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+    must(cuda.cuStreamBeginCapture_v2(stream, 0))
+    with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), stream.value):
+        lib.rmsnorm(x, weight, out, 1e-6)
+    must(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+    assert np.isnan(out.read().astype(np.float32)).all(), "the call ran, and was not recorded"
+    must(cuda.cuGraphInstantiateWithFlags(ctypes.byref(runnable), graph, ctypes.c_uint64(0)))
+    must(cuda.cuGraphLaunch(runnable, stream))
+    must(cuda.cuStreamSynchronize(stream))
+    assert (out.read() == expected).all()
+
+
+def main():
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    must(cuda.cuInit(0))
+    must(cuda.cuDeviceGet(ctypes.byref(device), 0))
+    must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+    must(cuda.cuCtxPushCurrent_v2(context))
+    failed = 0
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            try:
+                test()
+            except Exception:  # every test is to be heard of
+                failed += 1
+                print(f"{name} failed")
+                traceback.print_exc()
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The binding on a CUDA device: tensors, the current stream, graphs, errors. The device is the one
+in software (docs/software-device.md), which runs the kernels of the library."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIBRARIES = pathlib.Path(os.environ.get("FLASHINFER_LIBRARY_DIR",
+                                        HERE.parents[1] / "build/release/lib"))
+DEVICE = LIBRARIES.parent / "software_device"
+
+
+def test_calls_on_a_device(tmp_path):
+    if not (DEVICE / "libcuda.so.1").exists():
+        pytest.skip(f"{DEVICE / 'libcuda.so.1'} is not built")
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(DEVICE), "FLASHINFER_SOFTWARE_ARCH": "80",
+                   "FLASHINFER_NVRTC": str(DEVICE / "libnvrtc.so.13"),
+                   "FLASHINFER_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, HERE / "cuda_calls.py"], env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
