@@ -9,10 +9,19 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: tools/setup --dev installs it")
 
 from torch._dynamo.backends.debugging import aot_eager  # noqa: E402
+from torch._dynamo.testing import CompileCounter  # noqa: E402
 
 import flashinfer  # noqa: E402
 from flashinfer import sampling, torch_ops  # noqa: E402
-from torch_calls import CALLS, ROWS, VOCAB, chances, numbers  # noqa: E402
+from torch_calls import (  # noqa: E402
+    CALLS,
+    VOCAB,
+    chances,
+    integers,
+    numbers,
+    pages,
+    workspace,
+)
 
 
 def bits(x):
@@ -54,7 +63,7 @@ def test_full_graph(name):
 
 
 def test_numbers_that_change_compile_once():
-    counter = torch._dynamo.testing.CompileCounter()
+    counter = CompileCounter()
     torch._dynamo.reset()
 
     @torch.compile(backend=counter, fullgraph=True, dynamic=True)
@@ -64,6 +73,18 @@ def test_numbers_that_change_compile_once():
     for k in range(3, 9):
         x = numbers(k, VOCAB)
         assert torch.equal(function(x, k), sampling.top_k_mask_logits(x, k))
+    assert counter.frame_count == 1
+
+
+def test_another_plan_keeps_the_compiled_code():
+    counter = CompileCounter()
+    torch._dynamo.reset()
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace())
+    compiled = torch.compile(wrapper.run, backend=counter, fullgraph=True)
+    q, cache = numbers(2, 4, 64), numbers(3, 2, 16, 2, 64)
+    for lengths in ((3, 4), (16, 1), (9, 9)):
+        wrapper.plan(*pages()[:2], integers(*lengths), 4, 2, 64, 16, q_data_type="float32")
+        assert torch.equal(compiled(q, cache), wrapper.run(q, cache))
     assert counter.frame_count == 1
 
 
@@ -93,7 +114,7 @@ def test_make_fx_on_request():
     def function(x):
         return sampling.top_k_mask_logits(x, 3) + 1
 
-    x = numbers(ROWS, VOCAB)
+    x = numbers(4, VOCAB)
     with torch_ops.as_torch_ops():
         graph = make_fx(function, tracing_mode="fake")(x)
     assert "flashinfer.top_k_mask_logits" in graph.code
@@ -105,7 +126,7 @@ def test_export():
         def forward(self, x):
             return sampling.softmax(x, 0.5)
 
-    x = numbers(ROWS, VOCAB)
+    x = numbers(4, VOCAB)
     program = torch.export.export(Model(), (x,))
     assert torch.equal(program.module()(x), sampling.softmax(x, 0.5))
 

@@ -27,8 +27,9 @@ class Compiler:
     def compile(self, ops: Sequence[Op]) -> list[Op]:
         """The steps to run instead of ``ops``.
 
-        :raises CompileError: a check refuses ``ops``.
-        :raises FusionError: a rule built a step that does not fit.
+        Raises:
+            CompileError: a check refuses ``ops``.
+            FusionError: a rule built a step that does not fit.
         """
         for check in self.validity_checks:
             check(ops)

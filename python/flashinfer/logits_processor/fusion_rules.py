@@ -28,11 +28,12 @@ Window = Sequence[Op]
 class FusionRule(NamedTuple):
     """Replaces neighbouring steps by one.
 
-    :ivar pattern: the classes of the steps, :class:`Op` or the :class:`LogitsProcessor` they came
-        from.
-    :ivar guard: whether to fuse the steps that matched.
-    :ivar build: the step that takes their place; it must take and give the same types.
-    :ivar prio: rules of a higher number are tried first, those of equal number longest first.
+    Attributes:
+        pattern: the classes of the steps, :class:`Op` or the :class:`LogitsProcessor` they came
+            from.
+        guard: whether to fuse the steps that matched.
+        build: the step that takes their place; it must take and give the same types.
+        prio: rules of a higher number are tried first, those of equal number longest first.
     """
 
     pattern: tuple[type, ...]

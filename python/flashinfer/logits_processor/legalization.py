@@ -13,7 +13,8 @@ from .validators import LegalizationError
 def infer_initial_type(processors: Sequence[LogitsProcessor]) -> TensorType:
     """What the first processor takes.
 
-    :raises LegalizationError: it takes more than one type.
+    Raises:
+        LegalizationError: it takes more than one type.
     """
     first = processors[0]
     inputs = first.INPUTS
@@ -38,7 +39,8 @@ def legalize_processors(processors: Sequence[LogitsProcessor],
                         initial_type: TensorType) -> list[Op]:
     """The steps of all processors, each remembering the processor it came from.
 
-    :raises LegalizationError: a processor cannot work on what reaches it.
+    Raises:
+        LegalizationError: a processor cannot work on what reaches it.
     """
     ops: list[Op] = []
     current = initial_type

@@ -22,16 +22,19 @@ class LogitsPipe:
     >>> pipe = LogitsPipe([Temperature(), Softmax(), TopK(), TopP(), Sample()])
     >>> tokens = pipe(logits, temperature=0.7, top_k=40, top_p=0.9)
 
-    :param processors: at least one.
-    :param compile: fuse; :meth:`compile` does it later.
-    :param input_type: what the pipeline is called with. Needed where the first processor takes
-        both logits and probabilities.
-    :param custom_fusion_rules: tried before the default ones of the same priority.
-    :param custom_validity_checks: called with the steps before fusion.
-    :raises LegalizationError: a processor cannot work on what reaches it. A ``ValueError``, as
-        the next two.
-    :raises CompileError: the steps do not fit each other.
-    :raises FusionError: a fusion rule built a step that does not fit.
+    Args:
+        processors: at least one.
+        compile: fuse; :meth:`compile` does it later.
+        input_type: what the pipeline is called with. Needed where the first processor takes both
+            logits and probabilities.
+        custom_fusion_rules: tried before the default ones of the same priority.
+        custom_validity_checks: called with the steps before fusion.
+
+    Raises:
+        LegalizationError: a processor cannot work on what reaches it. A ``ValueError``, as the
+            next two.
+        CompileError: the steps do not fit each other.
+        FusionError: a fusion rule built a step that does not fit.
     """
 
     def __init__(self, processors: Sequence[LogitsProcessor], compile: bool = True,
@@ -60,7 +63,8 @@ class LogitsPipe:
                 custom_validity_checks: "Sequence[ValidityCheck] | None" = None) -> None:
         """Checks the steps and fuses them; calls after it run the fused ones.
 
-        :raises CompileError: the steps do not fit each other.
+        Raises:
+            CompileError: the steps do not fit each other.
         """
         self.compiled_ops = compile_pipeline(self.ops, custom_fusion_rules,
                                              custom_validity_checks)
@@ -68,14 +72,19 @@ class LogitsPipe:
     def __call__(self, x: Any, **kwargs: Any) -> Any:
         """Runs the pipeline.
 
-        :param x: ``[num_rows, vocab_size]`` float32, float16 or bfloat16, or a
-            :class:`TaggedTensor` of it.
-        :param kwargs: ``temperature``, ``top_k``, ``top_p``, ``min_p``, each a number or
-            ``[num_rows]``; ``indices``, ``generator``, ``seed``, ``offset``, ``check_nan`` for
-            the draw, as in :mod:`flashinfer.sampling`; and those of custom processors.
-        :returns: what the last processor gives, a tensor of the kind of ``x``.
-        :raises ValueError: a parameter that a processor needs is missing, or ``x`` is tagged as
-            another type than :attr:`initial_type`.
+        Args:
+            x: ``[num_rows, vocab_size]`` float32, float16 or bfloat16, or a :class:`TaggedTensor`
+                of it.
+            kwargs: ``temperature``, ``top_k``, ``top_p``, ``min_p``, each a number or
+                ``[num_rows]``; ``indices``, ``generator``, ``seed``, ``offset``, ``check_nan`` for
+                the draw, as in :mod:`flashinfer.sampling`; and those of custom processors.
+
+        Returns:
+            What the last processor gives, a tensor of the framework of `x`.
+
+        Raises:
+            ValueError: a parameter that a processor needs is missing, or `x` is tagged as another
+                type than :attr:`initial_type`.
         """
         if not isinstance(x, TaggedTensor):
             x = TaggedTensor(x, self._initial_type)

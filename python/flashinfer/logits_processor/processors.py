@@ -28,7 +28,8 @@ class LogitsProcessor(abc.ABC):
     A subclass defines :meth:`legalize`. ``INPUTS`` are the types it takes; left as ``None``,
     a pipeline that starts with it needs an ``input_type`` unless legalising tells.
 
-    :param params: fixed parameters; most can also be given when the pipeline is called.
+    Args:
+        params: fixed parameters; most can also be given when the pipeline is called.
     """
 
     INPUTS: "tuple[TensorType, ...] | None" = None
@@ -40,7 +41,8 @@ class LogitsProcessor(abc.ABC):
     def legalize(self, input_type: TensorType) -> list[Op]:
         """The steps that do this on ``input_type``.
 
-        :raises LegalizationError: this processor cannot work on ``input_type``.
+        Raises:
+            LegalizationError: this processor cannot work on ``input_type``.
         """
 
     def __repr__(self) -> str:
@@ -71,7 +73,8 @@ class Temperature(_TableProcessor):
 class Softmax(_TableProcessor):
     """Makes probabilities (float32) of logits.
 
-    :param enable_pdl: accepted for compatibility; launches are chained where the GPU can.
+    Args:
+        enable_pdl: accepted; launches overlap where the GPU allows it.
     """
 
     INPUTS = (LOGITS,)
@@ -84,8 +87,9 @@ class Softmax(_TableProcessor):
 class TopK(_TableProcessor):
     """Keeps the ``top_k`` of the call: a number or ``[num_rows]``, integers; 0 keeps all.
 
-    :param joint_topk_topp: a :class:`TopP` that follows looks at the original probabilities
-        instead of those renormalised after top-k. Takes effect when the steps are fused.
+    Args:
+        joint_topk_topp: a :class:`TopP` that follows looks at the original probabilities instead
+            of those renormalised after top-k. Takes effect when the steps are fused.
     """
 
     INPUTS = (LOGITS, PROBS)
@@ -112,7 +116,8 @@ class MinP(_TableProcessor):
 class Sample(_TableProcessor):
     """Draws a token per row: int32 ``[num_rows]``, or as the ``indices`` of the call.
 
-    :param deterministic: accepted for compatibility; a draw is always repeatable here.
+    Args:
+        deterministic: accepted; a draw is always repeatable here.
     """
 
     INPUTS = (LOGITS, PROBS)

@@ -22,8 +22,9 @@ class TensorType(enum.Enum):
 class TaggedTensor:
     """A tensor of any framework with its :class:`TensorType`.
 
-    :ivar data: the tensor (torch, NumPy, ...).
-    :ivar type: what it holds.
+    Attributes:
+        data: the tensor (torch, NumPy, …).
+        type: what it holds.
     """
 
     data: Any
