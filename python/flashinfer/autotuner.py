@@ -191,6 +191,7 @@ def set_autotune_process_group(group):
 
 
 def get_autotune_process_group():
+    """What set_autotune_process_group() was given, or None."""
     return _process_group
 
 

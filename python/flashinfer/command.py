@@ -17,6 +17,7 @@ def program():
 
 
 def main():
+    """Becomes the command line program, with the arguments of this process."""
     path = str(program())
     os.execv(path, ["flashinfer", *sys.argv[1:]])
 

@@ -51,24 +51,32 @@ class RoutingMethodType(IntEnum):
 
 
 class RoutingInputMode(IntEnum):
+    """What a mixture's routing starts from."""
+
     FromLogits = 0
     PackedPrecomputed = 1
     UnpackedPrecomputed = 2
 
 
 class WeightLayout(IntEnum):
+    """The order of the weights of experts."""
+
     MajorK = 0
     MajorMn = 1
     BlockMajorK = 2
 
 
 class Fp8QuantizationType(IntEnum):
+    """How the weights of experts are quantised to fp8."""
+
     NoneFp8 = 0
     DeepSeekFp8 = 1
     MxFp8 = 2
 
 
 class GatedActType(IntEnum):
+    """The gated activation between the products of an expert."""
+
     SwiGlu = 0
     GeGlu = 1
 

@@ -17,12 +17,16 @@ log2e = 1 / math.log(2)
 
 
 class PosEncodingMode(Enum):
+    """How positions enter attention."""
+
     NONE = 0
     ROPE_LLAMA = 1
     ALIBI = 2
 
 
 class MaskMode(Enum):
+    """Which keys a query sees."""
+
     NON_CAUSAL = 0
     CAUSAL = 1
     CUSTOM = 2
@@ -30,11 +34,15 @@ class MaskMode(Enum):
 
 
 class TensorLayout(Enum):
+    """The order of a cache's dimensions: tokens (N) or heads (H) first."""
+
     NHD = 0
     HND = 1
 
 
 class LogLevel(Enum):
+    """Levels of the original's logger."""
+
     TRACE = 0
     DEBUG = 1
     INFO = 2
@@ -89,6 +97,7 @@ def version_at_least(version, base_version):
 # --- dtypes and tensors
 
 def is_float8(x):
+    """Whether a tensor is of one of the 8-bit floating-point dtypes."""
     return dtype_name(x.dtype) in ("float8_e4m3fn", "float8_e5m2")
 
 
@@ -251,34 +260,42 @@ def device_support_pdl(device):
 
 
 def is_sm90a_supported(device):
+    """Whether the device is an SM90."""
     return _has_capability(device, 9)
 
 
 def is_sm100a_supported(device):
+    """Whether the device is of compute capability 10."""
     return _has_capability(device, 10)
 
 
 def is_sm100f_supported(device):
+    """Whether the device is of compute capability 10."""
     return _has_capability(device, 10)
 
 
 def is_sm110a_supported(device):
+    """Whether the device is of compute capability 11."""
     return _has_capability(device, 11)
 
 
 def is_sm12x_supported(device):
+    """Whether the device is of compute capability 12."""
     return _has_capability(device, 12)
 
 
 def is_sm120a_supported(device):
+    """Whether the device is an SM120."""
     return _has_capability(device, 12, minor=0)
 
 
 def is_sm120f_supported(device):
+    """Whether the device is of compute capability 12."""
     return _has_capability(device, 12)
 
 
 def is_sm121a_supported(device):
+    """Whether the device is an SM121."""
     return _has_capability(device, 12, minor=1)
 
 
@@ -288,6 +305,7 @@ def is_cvt_rs_supported(device=None):
 
 
 def determine_gemm_backend(device):
+    """"sm90" on an SM90, else "sm80"."""
     return "sm90" if _has_capability(device, 9) else "sm80"
 
 
@@ -299,6 +317,7 @@ def is_fa3_backend_supported(pos_encoding_mode, use_fp16_qk_reductions, use_cust
 
 
 def is_fa3_prefill_head_dim_supported(head_dim_qk, head_dim_vo):
+    """Whether the original's kernels of SM90 know these head sizes."""
     return (head_dim_qk, head_dim_vo) in ((64, 64), (128, 128), (192, 128), (256, 256))
 
 
@@ -325,6 +344,7 @@ def determine_attention_backend(device, pos_encoding_mode, use_fp16_qk_reduction
 
 
 def determine_mla_backend(device):
+    """"fa3" on an SM90, else "fa2"."""
     return "fa3" if is_sm90a_supported(device) else "fa2"
 
 

@@ -16,6 +16,7 @@ def ragged_q_changes_build(q_seq_len, head_group_ratio):
 
 def gen_xqa_module(input_dtype, kv_cache_dtype, page_size, head_dim, head_group_ratio,
                    use_sliding_window, output_dtype, q_seq_len=1, use_ragged_q=False):
+    """An object that stands for the original's module of xqa()."""
     names = filename_safe_dtype_map
     return spec_named(
         f"xqa_input_{names[input_dtype]}_kv_cache_{names[kv_cache_dtype]}"
@@ -26,6 +27,7 @@ def gen_xqa_module(input_dtype, kv_cache_dtype, page_size, head_dim, head_group_
 
 def gen_xqa_module_mla(input_dtype, kv_cache_dtype, page_size, head_dim, head_group_ratio,
                        use_sliding_window=False):
+    """An object that stands for the original's module of xqa_mla()."""
     names = filename_safe_dtype_map
     return spec_named(f"xqa_mla_input_{names[input_dtype]}_kv_cache_{names[kv_cache_dtype]}"
                       f"_page_size_{page_size}_head_dim_{head_dim}"

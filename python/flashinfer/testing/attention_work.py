@@ -40,6 +40,7 @@ def _per_second(amount, milliseconds):
 
 def attention_tflops_per_sec(batch_size, qo_seqlen, kv_seqlen, head_dim_qk, head_dim_vo,
                              num_qo_heads, causal, time):
+    """Tera operations a second of attention_flops() in `time` milliseconds."""
     return _per_second(attention_flops(batch_size, qo_seqlen, kv_seqlen, head_dim_qk, head_dim_vo,
                                        num_qo_heads, causal), time)
 
@@ -47,6 +48,7 @@ def attention_tflops_per_sec(batch_size, qo_seqlen, kv_seqlen, head_dim_qk, head
 def attention_tflops_per_sec_with_actual_seq_lens(actual_seq_lens_q, actual_seq_lens_kv,
                                                   head_dim_qk, head_dim_vo, num_qo_heads, causal,
                                                   ms):
+    """As attention_tflops_per_sec(), of requests of different lengths, in `ms` milliseconds."""
     return _per_second(
         attention_flops_with_actual_seq_lens(actual_seq_lens_q, actual_seq_lens_kv, head_dim_qk,
                                              head_dim_vo, num_qo_heads, causal), ms)
@@ -64,6 +66,7 @@ def attention_tb_per_sec(batch_size, qo_seqlen, kv_seqlen, head_dim_qk, head_dim
 def attention_tb_per_sec_with_actual_seq_lens(
         actual_seq_lens_q, actual_seq_lens_kv, head_dim_qk, head_dim_vo, num_qo_heads,
         num_kv_heads, time, q_dtype="bfloat16", kv_dtype="bfloat16", o_dtype="bfloat16"):
+    """As attention_tb_per_sec(), of requests of different lengths."""
     q_rows = sum(_numbers(actual_seq_lens_q)) * num_qo_heads
     kv_rows = sum(_numbers(actual_seq_lens_kv)) * num_kv_heads
     num_bytes = (q_rows * head_dim_qk * _BYTES[dtype_name(q_dtype)]
