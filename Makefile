@@ -22,7 +22,7 @@ help:  ## Print this list
 	@echo 'make wheel    the Python package: dist/; DIST and VERSION are its name and version'
 	@echo 'make bench    measure every operator and the engine against their peers'
 	@echo 'make format   format the C++ files'
-	@echo 'make lint     format, include, size and README checks'
+	@echo 'make lint     format, include, size, README and API page checks'
 	@echo 'make clean    remove build/'
 	@echo 'Variables: JOBS=$(JOBS), PROMPT="$(PROMPT)"'
 
@@ -77,6 +77,7 @@ lint:
 	@tools/format.sh --check
 	@python3 tools/include_check.py
 	@python3 tools/file_check.py
+	@python3 tools/update_python_api.py --check
 	@python3 tools/update_readme.py --check --flashinfer "$(FLASHINFER)"
 
 clean:

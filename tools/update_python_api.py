@@ -62,7 +62,7 @@ def is_ours(value):
 def default_text(value):
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
-    return repr(value)
+    return getattr(value, "__qualname__", repr(value))
 
 
 def signature_text(name, value):
