@@ -44,6 +44,7 @@ class DeviceArray:
         pointer = ctypes.c_uint64()
         must(cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(max(values.nbytes, 1))))
         self.dtype, self.shape, self.pointer = values.dtype, values.shape, pointer.value
+        self.given = []  # must outlive what was given away
         must(cuda.cuMemcpyHtoDAsync_v2(pointer, values.ctypes.data_as(ctypes.c_void_p),
                                        ctypes.c_size_t(values.nbytes), None))
         must(cuda.cuStreamSynchronize(None))
@@ -64,7 +65,7 @@ class DeviceArray:
         sizes = (ctypes.c_int64 * len(self.shape))(*self.shape)
         managed = _Managed(_Tensor(self.pointer, 2, 0, len(self.shape), _CODES[self.dtype.name],
                                    8 * self.dtype.itemsize, 1, sizes, None, 0), None, None)
-        self.kept = managed, sizes
+        self.given.append((managed, sizes))
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p,
                                                        ctypes.c_void_p]
