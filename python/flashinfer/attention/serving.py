@@ -54,7 +54,7 @@ def trtllm_batch_decode_with_kv_cache(
         enable_pdl, multi_ctas_kv_counter_buffer: accepted, and not needed.
         backend: ``"auto"``, ``"trtllm-gen"`` or ``"xqa"``: the fastest here.
         q_len_per_req: new tokens of each request, which are causal among themselves.
-        o_scale: what the output is divided by, for an output of 8 bits.
+        o_scale: accepted: of an output of 8 bits, and in bmm2_scale already.
         mask: ``[num_requests, most q_len, words]`` uint16: in place of causal, bit j of a row:
             whether it sees the request's new token j.
         max_q_len, cum_seq_lens_q: in place of q_len_per_req: rows of q, ``[num_requests + 1]``.
@@ -79,7 +79,7 @@ def trtllm_batch_decode_with_kv_cache(
     if rows is not None:
         check_most("max_q_len", max_q_len, rows[1:] - rows[:-1])
     k, v = split_cache(kv_cache)
-    v_scale = number("bmm2_scale", bmm2_scale) / number("o_scale", o_scale)
+    v_scale = number("bmm2_scale", bmm2_scale)
     return _decode(query, k, v, workspace_buffer, block_tables, seq_lens, mask, rows,
                    kv_layout=kv_layout, sm_scale=number("bmm1_scale", bmm1_scale),
                    window_left=window_left, scales=(1.0, 1.0, v_scale), sinks=sinks, out=out,

@@ -4,6 +4,9 @@ from ..attention.arguments import as_numpy, check_most, like
 from ..attention.block_tables import lens_of, run
 from .._errors import BackendSupportedError
 
+# Whether the original's Python package of cuDNN is there: it is not needed.
+CUDNN_AVAILABLE = False
+
 
 def check_offsets(name, offsets, rows, unit):
     """Raises when offsets are not those of rows that lie one after another."""
