@@ -38,6 +38,7 @@ from . import (
     testing,
     tllm_enums,
     topk,
+    topk_varlen,
     trace,
     triton,
     utils,
@@ -215,6 +216,7 @@ from .tllm_enums import (
     is_gated_activation,
 )
 from .topk import TopKTieBreak, top_k, top_k_page_table_transform, top_k_ragged_transform
+from .topk_varlen import top_k_varlen
 from .trtllm_low_latency_gemm import prepare_low_latency_gemm_weights
 from .utils import next_positive_power_of_2
 from .version import __version__

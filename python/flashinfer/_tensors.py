@@ -75,7 +75,7 @@ def empty(shape, like, dtype=None):
         dtype = dtype_named(like, dtype)
     framework = framework_of(like)
     if framework.__name__ == "torch":
-        return framework.empty(shape, dtype=dtype, device=like.device)
+        return like.new_empty(shape, dtype=dtype)
     return framework.empty(shape, dtype=dtype)
 
 

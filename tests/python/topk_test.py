@@ -125,6 +125,21 @@ def test_names_of_clusters(tensors, rng):
     assert topk.get_fast_topk_clusters(64) == 1
 
 
+def test_varlen(tensors, rng):
+    x, lengths = tensors.make(rng.standard_normal((3, 100)), "float16"), [100, 4, 50]
+    out = int32(tensors, np.full((3, 9), 77))
+    indices, values = flashinfer.top_k_varlen(x, tensors.make(np.array(lengths)), 9,
+                                              return_values=True, out_indices=out)
+    assert indices is out and values.dtype == x.dtype
+    for row, given in enumerate(tensors.read(x)):
+        columns = expected_columns(given[:lengths[row]], 9)
+        np.testing.assert_array_equal(tensors.read(indices)[row], padded(columns, 9))
+        np.testing.assert_array_equal(tensors.read(values)[row, :len(columns)], given[columns])
+    assert flashinfer.top_k_varlen(x, int32(tensors, lengths), 9)[1] is None
+    with pytest.raises(NotImplementedError, match="next_n=2"):
+        flashinfer.top_k_varlen(x, int32(tensors, lengths), 9, next_n=2)
+
+
 @pytest.mark.parametrize("call, words", [
     (lambda x: topk.top_k(x, -1), "k: is -1, accepted: 0 or more"),
     (lambda x: topk.top_k(x, 2, tie_break=3), "tie_break: is 3"),
