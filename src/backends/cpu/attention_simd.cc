@@ -21,6 +21,12 @@ namespace {
 constexpr int64_t kMaxTileBytes = 128 << 10;
 constexpr int kMinTileKeys = 16;
 
+/// Rows that go over a packed tile together where not all see all its keys, up to the last key that
+/// one sees: whole blocks of a product and of the softmax. Zen 4 with 2 threads, 2026-11, causal
+/// prefill of 512 tokens takes 19 % less time in bf16, 14 % in f32; 96 rows 17 and 12 %.
+constexpr int kRowsPerGroup = 48;
+static_assert(kRowsPerGroup % kBlockRows == 0 && kRowsPerGroup % F32::kWidth == 0);
+
 /// A tile is read at so many places side by side: one alone leaves the memory waiting between
 /// pages. Zen 4 (family 25 model 17, 2 threads), 2026-11, 32/8/128 over 32k keys in bf16: 36 GB/s
 /// of the 54 to 60 that reading in order reaches; 28 when each head reads the whole tile in order,
@@ -209,27 +215,41 @@ class Piece {
     }
   }
 
-  /// The rows of one head, from `first` on.
+  /// The rows of one head, from `first` on; some at a time where they see different keys.
   void HeadPacked(const AttentionState& all, int first, const TileMask& mask,
                   const TilePointers<T>& tile) {
     const int dim_qk = problem_.head_dim_qk;
     const int dim_vo = problem_.head_dim_vo;
-    const int rows = rows_per_head_;
-    const AttentionState state{all.o + first * PaddedDim(dim_vo), all.m + first, all.l + first};
-    const float* q = s_.q + first * PaddedDim(dim_qk);
     if (rotates_) {
-      ScoresTransposed<false>(RotateKeys(tile), q, rows, dim_qk, s_.k, s_.scores);
+      TransposeKeys<false>(RotateKeys(tile), dim_qk, s_.k);
     } else {
-      ScoresTransposed<kPairs>(tile, q, rows, dim_qk, s_.k, s_.scores);
+      TransposeKeys<kPairs>(tile, dim_qk, s_.k);
     }
-    SoftmaxRows<kPairs>({s_.scores, s_.pairs, state.m, state.l, s_.alpha}, rows, [&](int r) {
-      return RowTile{scores_[first + r], mask.Of(first + r), tile.count};
-    });
     const bool may_hide = !mask.is_full() || problem_.has_bias;
-    if (may_hide && !AllFinite(tile, dim_vo)) {
-      ValuesOneByOne<kPairs>(tile, kPairs ? s_.pairs : s_.scores, rows, dim_vo, s_.alpha, state.o);
-    } else {
-      ValuesPacked<kPairs>(tile, s_.scores, s_.pairs, rows, dim_vo, s_.alpha, s_.v, state.o);
+    const bool one_by_one = may_hide && !AllFinite(tile, dim_vo);
+    if (!one_by_one) PackValues<kPairs>(tile, dim_vo, s_.v);
+    const float* p = kPairs ? s_.pairs : s_.scores;
+    const int end = first + rows_per_head_;
+    const int group = mask.is_full() ? rows_per_head_ : kRowsPerGroup;
+    for (int row = first; row < end; row += group) {
+      const int rows = end - row < group ? end - row : group;
+      const int num_keys = mask.NumKeys(row, rows);
+      if (num_keys == 0) continue;
+      const AttentionState state{all.o + row * PaddedDim(dim_vo), all.m + row, all.l + row};
+      const float* q = s_.q + row * PaddedDim(dim_qk);
+      if (rotates_) {
+        ScoresTransposed<false>(s_.k, q, rows, dim_qk, num_keys, s_.scores);
+      } else {
+        ScoresTransposed<kPairs>(s_.k, q, rows, dim_qk, num_keys, s_.scores);
+      }
+      SoftmaxRows<kPairs>({s_.scores, s_.pairs, state.m, state.l, s_.alpha}, rows, [&](int r) {
+        return RowTile{scores_[row + r], mask.Of(row + r), num_keys};
+      });
+      if (one_by_one) {
+        ValuesOneByOne<kPairs>(tile, p, rows, dim_vo, num_keys, s_.alpha, state.o);
+      } else {
+        ValuesPacked<kPairs>(s_.v, p, rows, dim_vo, num_keys, s_.alpha, state.o);
+      }
     }
   }
 

@@ -49,6 +49,20 @@ class TileMask {
     return tokens_[(task_.row_begin + row) / task_.num_qo_heads - first_token_];
   }
 
+  /// Keys up to the last one that any of some rows sees.
+  int NumKeys(int row, int num_rows) const {
+    uint64_t seen = 0;
+    if (is_full_) {
+      seen = all_;
+    } else {
+      const int64_t last = (task_.row_begin + row + num_rows - 1) / task_.num_qo_heads;
+      for (int64_t token = (task_.row_begin + row) / task_.num_qo_heads; token <= last; ++token) {
+        seen |= tokens_[token - first_token_];
+      }
+    }
+    return seen == 0 ? 0 : 64 - __builtin_clzll(seen);
+  }
+
  private:
   /// Bits 0 to n - 1; any n.
   static uint64_t BitsBelow(int64_t n) {

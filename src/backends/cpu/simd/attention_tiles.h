@@ -331,26 +331,23 @@ inline void MultiplyKeys(const float* q, int64_t q_stride, const float* k, int w
   Multiply<Math>({q, q_stride, k, kTileTokens, words, s, kTileTokens, nullptr}, rows, cols);
 }
 
-/// s[row, key] = q · k by way of `k_tile`.
-template <bool kPairs, class T>
-void ScoresTransposed(const TilePointers<T>& tile, const float* q, int rows, int dim, float* k_tile,
+/// s[row, key] = q · k for the first `num_tokens` of TransposeKeys().
+template <bool kPairs>
+void ScoresTransposed(const float* k_tile, const float* q, int rows, int dim, int num_tokens,
                       float* s) {
-  TransposeKeys<kPairs>(tile, dim, k_tile);
 #if defined(__AVX512BF16__)
   if constexpr (kPairs) {
-    return MultiplyKeys<PairMath>(q, PaddedDim(dim), k_tile, dim / 2, rows, tile.count, s);
+    return MultiplyKeys<PairMath>(q, PaddedDim(dim), k_tile, dim / 2, rows, num_tokens, s);
   }
 #endif
-  MultiplyKeys<FloatMath>(q, PaddedDim(dim), k_tile, dim, rows, tile.count, s);
+  MultiplyKeys<FloatMath>(q, PaddedDim(dim), k_tile, dim, rows, num_tokens, s);
 }
 
-/// Adds the tile's values to o by way of `v_tile`.
+/// Values of a tile as floats, or of two tokens as pairs: [tile.count or half, padded dim].
 template <bool kPairs, class T>
-void ValuesPacked(const TilePointers<T>& tile, const float* p, [[maybe_unused]] const float* pairs,
-                  int rows, int dim, const float* alpha, float* v_tile, float* o) {
+void PackValues(const TilePointers<T>& tile, int dim, float* v_tile) {
   constexpr int kWidth = F32::kWidth;
   const int64_t stride = PaddedDim(dim);
-  const int64_t cols = (dim + kWidth - 1) / kWidth * kWidth;
 #if defined(__AVX512BF16__)
   if constexpr (kPairs) {
     for (int t = 0; t < tile.count; t += 2) {
@@ -371,9 +368,7 @@ void ValuesPacked(const TilePointers<T>& tile, const float* p, [[maybe_unused]] 
                                 _mm256_maskz_loadu_epi16(FirstLanes(n), tile.v[t] + i)))});
       }
     }
-    return Multiply<PairMath>(
-        {pairs, kTileTokens / 2, v_tile, stride, (tile.count + 1) / 2, o, stride, alpha}, rows,
-        cols);
+    return;
   }
 #endif
   for (int t = 0; t < tile.count; ++t) {
@@ -381,7 +376,23 @@ void ValuesPacked(const TilePointers<T>& tile, const float* p, [[maybe_unused]] 
       Store(v_tile + t * stride + i, Load(tile.v[t] + i, dim - i < kWidth ? dim - i : kWidth));
     }
   }
-  Multiply<FloatMath>({p, kTileTokens, v_tile, stride, tile.count, o, stride, alpha}, rows, cols);
+}
+
+/// Adds the first `num_tokens` of PackValues() to o. `p`: [rows, kTileTokens], or half as many
+/// pairs.
+template <bool kPairs>
+void ValuesPacked(const float* v_tile, const float* p, int rows, int dim, int num_tokens,
+                  const float* alpha, float* o) {
+  constexpr int kWidth = F32::kWidth;
+  const int64_t stride = PaddedDim(dim);
+  const int64_t cols = (dim + kWidth - 1) / kWidth * kWidth;
+#if defined(__AVX512BF16__)
+  if constexpr (kPairs) {
+    return Multiply<PairMath>(
+        {p, kTileTokens / 2, v_tile, stride, (num_tokens + 1) / 2, o, stride, alpha}, rows, cols);
+  }
+#endif
+  Multiply<FloatMath>({p, kTileTokens, v_tile, stride, num_tokens, o, stride, alpha}, rows, cols);
 }
 
 template <class T>
@@ -399,7 +410,7 @@ bool AllFinite(const TilePointers<T>& tile, int dim) {
 /// ValuesPacked() where a value that some row does not see is not finite: skips such products.
 /// `p`: [rows, kTileTokens], or half as many pairs.
 template <bool kPairs, class T>
-void ValuesOneByOne(const TilePointers<T>& tile, const float* p, int rows, int dim,
+void ValuesOneByOne(const TilePointers<T>& tile, const float* p, int rows, int dim, int num_tokens,
                     const float* alpha, float* o) {
   const auto weight_of = [p](int i) {
     if constexpr (kPairs) return ToFloat(reinterpret_cast<const BF16*>(p)[i]);
@@ -408,7 +419,7 @@ void ValuesOneByOne(const TilePointers<T>& tile, const float* p, int rows, int d
   for (int r = 0; r < rows; ++r) {
     float* row = o + r * PaddedDim(dim);
     for (int i = 0; i < dim; ++i) row[i] *= alpha[r];
-    for (int t = 0; t < tile.count; ++t) {
+    for (int t = 0; t < num_tokens; ++t) {
       const float weight = weight_of(r * kTileTokens + t);
       if (weight == 0) continue;
       for (int i = 0; i < dim; ++i) row[i] += weight * ToFloat(tile.v[t][i]);
