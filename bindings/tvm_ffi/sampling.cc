@@ -22,6 +22,7 @@ SamplingOptions Options(const TensorView& indices, const PerRow<int32_t>& top_k,
           .indices = indices};
 }
 
+// NOLINTNEXTLINE(readability-function-size): flat, as nothing is made at a call
 void SampleFromLogits(const TensorView& logits, const TensorView& tokens, const TensorView& valid,
                       const TensorView& indices, const PerRow<float>& temperature,
                       const PerRow<int32_t>& top_k, const PerRow<float>& top_p,
@@ -34,6 +35,7 @@ void SampleFromLogits(const TensorView& logits, const TensorView& tokens, const 
   flashinfer::SampleFromLogits(logits, tokens, options, valid, StreamOf(logits));
 }
 
+// NOLINTNEXTLINE(readability-function-size)
 void SampleFromProbs(const TensorView& probs, const TensorView& tokens, const TensorView& valid,
                      const TensorView& indices, const PerRow<int32_t>& top_k,
                      const PerRow<float>& top_p, const PerRow<float>& min_p, bool joint,
