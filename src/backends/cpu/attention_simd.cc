@@ -36,7 +36,7 @@ constexpr int kStreams = 4;
 constexpr int kKeysPerPart = kKeysInPlace;
 constexpr int kValuesPerPart = 16;
 
-/// Over keys stored as `T`; pairs of bf16 are multiplied as such when kPairs.
+/// Over keys stored as `T`; pairs of bf16 are multiplied as such when kPairs, without rotation.
 template <class T, bool kPairs>
 class Piece {
  public:
@@ -237,11 +237,7 @@ class Piece {
       if (num_keys == 0) continue;
       const AttentionState state{all.o + row * PaddedDim(dim_vo), all.m + row, all.l + row};
       const float* q = s_.q + row * PaddedDim(dim_qk);
-      if (rotates_) {
-        ScoresTransposed<false>(s_.k, q, rows, dim_qk, num_keys, s_.scores);
-      } else {
-        ScoresTransposed<kPairs>(s_.k, q, rows, dim_qk, num_keys, s_.scores);
-      }
+      ScoresTransposed<kPairs>(s_.k, q, rows, dim_qk, num_keys, s_.scores);
       SoftmaxRows<kPairs>({s_.scores, s_.pairs, state.m, state.l, s_.alpha}, rows, [&](int r) {
         return RowTile{scores_[row + r], mask.Of(row + r), num_keys};
       });
