@@ -124,6 +124,53 @@ def test_pages():
         assert (a == b).all() and a.any()
 
 
+def test_samplers():
+    """The random source and the filters are those of the host: the same tokens."""
+    logits = (2 * rng.standard_normal((6, 500))).astype(np.float32)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    ks, ps = np.int32([0, 1, 7, 400, 30, 9]), np.float32([1, 0.5, 0.9, 0.3, 1e-6, 0.8])
+    tokens, seeds = np.full(6, -7, np.int32), rng.integers(-2**63, 2**63 - 1, 6)
+    indices = np.int64([5, 0, 0, 3, 2, 1])
+
+    def from_logits(logits, ks, ps, seeds, indices, tokens):
+        lib.sample_from_logits(logits, tokens, None, indices, 0.7, ks, ps, 0.01, False, seeds, 3)
+
+    def from_probs(probs, ks, ps, tokens):
+        lib.sample_from_probs(probs, tokens, None, None, ks, ps, 0.0, True, 11, 2)
+
+    for call, inputs in ((from_logits, [logits, ks, ps, seeds, indices]),
+                         (from_probs, [probs, ks, ps])):
+        host, device = on_both(call, inputs, [tokens])
+        assert (host[0] == device[0]).all() and (host[0] >= 0).all(), (host, device)
+    draft, target = probs[:4].reshape(2, 2, 500), probs.reshape(2, 3, 500)
+    host, device = on_both(
+        lambda d, ids, t, out, accepted, emitted: lib.chain_speculative_sampling(
+            d, ids, t, out, accepted, emitted, 5, 0),
+        [draft, np.int32(draft.argmax(axis=2)), target],
+        [np.full((2, 3), -7, np.int32), np.int32([5, 5]), np.int32([7, 7])])
+    for a, b in zip(host, device):
+        assert (a == b).all() and (a >= -1).all()
+    out = nans(6, 500, dtype=np.float32)
+    for call in (lambda p, ks, out: lib.top_k_renorm_probs(p, out, ks),
+                 lambda p, ks, out: lib.top_k_mask_logits(p, out, ks)):
+        host, device = on_both(call, [probs, ks], [out])
+        np.testing.assert_allclose(host[0], device[0], rtol=1e-5)
+    host, device = on_both(lambda x, out: lib.softmax(x, out, 0.5), [logits], [out])
+    np.testing.assert_allclose(host[0], device[0], rtol=1e-5)
+
+
+def test_top_k():
+    scores = rng.integers(0, 90, (3, 700)).astype(ml_dtypes.bfloat16)  # with ties
+    lengths, offsets = np.int32([700, 5, 300]), np.int32([0, 1000, 2000])
+    columns, places = np.full((3, 40), -7, np.int64), np.full((3, 40), -7, np.int32)
+    for call, inputs, out in (
+            (lambda x, out: lib.top_k(x, None, out, True, False, None, None), [scores], columns),
+            (lambda x, o, n, out: lib.top_k_ragged_transform(x, o, out, True, None, n),
+             [scores, offsets, lengths], places)):
+        host, device = on_both(call, inputs, [out])
+        assert (host[0] == device[0]).all() and (host[0] != -7).all()
+
+
 def test_errors():
     x, weight = DeviceArray(values(5, 256)), values(256)
     for call, kind, words in (
