@@ -13,7 +13,8 @@ schemas, and
 ``Row[int]``, ``Row[float]``
     a number or a tensor with one per row; two arguments of the op, of which one is not used.
 ``Plan``
-    an object that the library made; the op takes its ``id()``.
+    an object that the library made; the op takes its ``id()``, so that a graph which holds one
+    does not outlive its process.
 ``bytes``
     a record, packed by :func:`pack`; the op takes it as text, a letter for each half of a byte.
 """
@@ -195,7 +196,7 @@ def _nothing(*arguments: Any) -> None:
     """The fake implementation of an op that only writes into its arguments."""
 
 
-_library = torch.library.Library("flashinfer", "DEF")
+_library = torch.library.Library("flashinfer", "FRAGMENT")  # others may have ops of that name
 _kinds: dict[str, tuple[str, ...]] = {}
 _ops: dict[str, Any] = {}
 

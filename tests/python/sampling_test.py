@@ -297,6 +297,37 @@ def test_given_generator(tensors):
             tokens[0], tensors.read(sampling.sampling_from_probs(probs, generator=other)))
 
 
+def test_generator_of_a_cuda_device(monkeypatch):
+    """Seed and offset are the generator's, which goes on by a multiple of 4 words."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+
+    class CudaTensor(torch.Tensor):
+        is_cuda = True
+
+    class Generator:
+        offset = 8
+
+        def initial_seed(self):
+            return 2**64 - 1
+
+        def get_offset(self):
+            return self.offset
+
+        def set_offset(self, offset):
+            assert offset % 4 == 0
+            self.offset = offset
+
+    rows, generator = torch.zeros(2, 8).as_subclass(CudaTensor), Generator()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    assert sampling._drawn_seed(rows, generator, 1) == (-1, 8)
+    assert sampling._drawn_seed(rows, generator, 5) == (-1, 12)
+    assert generator.offset == 20
+    # While a graph is recorded, the seed comes from the device, anew at each replay.
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    seed, offset = sampling._drawn_seed(rows, torch.Generator(), 1)
+    assert seed.shape == (1,) and seed.dtype == torch.int64 and offset == 0
+
+
 # --- wrong arguments -----------------------------------------------------------------------------
 
 
