@@ -13,6 +13,15 @@ from torch._dynamo.testing import CompileCounter  # noqa: E402
 
 import flashinfer  # noqa: E402
 from flashinfer import sampling, torch_ops  # noqa: E402
+from flashinfer.logits_processor import (  # noqa: E402
+    LogitsPipe,
+    MinP,
+    Sample,
+    Softmax,
+    Temperature,
+    TopK,
+    TopP,
+)
 from torch_calls import (  # noqa: E402
     CALLS,
     VOCAB,
@@ -75,6 +84,19 @@ def test_numbers_that_change_compile_once():
         x = numbers(k, VOCAB)
         assert torch.equal(function(x, k), sampling.top_k_mask_logits(x, k))
     assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_pipelines(is_fused):
+    torch._dynamo.reset()
+    pipe = LogitsPipe([Temperature(), Softmax(), TopK(), TopP(), MinP(), Sample()], is_fused)
+
+    def function(x, temperature, top_k):
+        return pipe(x, temperature=temperature, top_k=top_k, top_p=0.9, min_p=0.1, seed=3)
+
+    arguments = numbers(3, VOCAB), torch.tensor([0.5, 0.0, 2.0]), integers(5, 0, 9)
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(*arguments), function(*arguments))
 
 
 def test_another_plan_keeps_the_compiled_code():
