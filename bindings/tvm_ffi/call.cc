@@ -9,6 +9,8 @@
 #include <new>
 #include <string>
 
+#include "flashinfer/jit.h"
+
 namespace flashinfer::bindings {
 namespace {
 
@@ -145,7 +147,12 @@ Stream StreamOf(const TensorView& tensor) {
   return {device, TVMFFIEnvGetStream(kDLCUDA, device.index)};
 }
 
-tvm::ffi::Error ErrorOf(const Error& error) { return {ClassName(error.kind()), error.what(), ""}; }
+tvm::ffi::Error ErrorOf(const Error& error) {
+  if (dynamic_cast<const MissingKernelError*>(&error) != nullptr) {
+    return {"flashinfer.MissingJITCacheError", error.what(), ""};
+  }
+  return {ClassName(error.kind()), error.what(), ""};
+}
 
 tvm::ffi::Error ErrorOf(const std::exception& error) {
   const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "flashinfer/error.h"
 #include "flashinfer/export.h"
 
 namespace flashinfer {
@@ -18,6 +19,14 @@ namespace flashinfer {
 /// Moves the cache; empty: back to FLASHINFER_CACHE_DIR and its defaults.
 FLASHINFER_API void SetCacheFolder(std::string_view folder);
 FLASHINFER_API std::string CacheFolder();
+
+/// A kernel is in no pack and not in the cache, and nothing here can compile it, or must not. Its
+/// kind is kUnsupported.
+class FLASHINFER_API MissingKernelError : public Error {
+ public:
+  explicit MissingKernelError(const std::string& message)
+      : Error(ErrorKind::kUnsupported, message) {}
+};
 
 /// One kind of kernel; a spec is its name and `field=value` words.
 struct KernelFamilyInfo {

@@ -41,7 +41,7 @@ def _find_binding():
 def _load():
     import tvm_ffi  # 50 ms, and torch where it is installed: not before the first call
 
-    for name in ("BackendSupportedError", "CompileError", "DeviceError"):
+    for name in ("BackendSupportedError", "CompileError", "DeviceError", "MissingJITCacheError"):
         tvm_ffi.register_error("flashinfer." + name, getattr(_errors, name))
     tvm_ffi.register_error("NotImplementedError", NotImplementedError)
     tvm_ffi.register_error("OSError", OSError)

@@ -14,6 +14,7 @@
 #include "core/env.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "flashinfer/jit.h"
 #include "jit/cache_folder.h"
 #include "jit/nvrtc.h"
 #include "jit/pack_search.h"
@@ -87,7 +88,7 @@ Made Make(const Unit& unit, Target target, const std::string& digest) {
     return binary ? std::make_shared<const Binary>(std::move(*binary)) : nullptr;
   };
   if (BinaryPointer binary = load()) return {binary, Origin::kDisk};
-  if (!can_compile) throw Error(ErrorKind::kUnsupported, MissingText(unit, target, why));
+  if (!can_compile) throw MissingKernelError(MissingText(unit, target, why));
   const CompileLock lock(cache.folder(), digest);
   if (BinaryPointer binary = load()) return {binary, Origin::kDisk};
   return {CompileAndSave(unit, target, digest, cache), Origin::kCompiled};
