@@ -103,7 +103,7 @@ def _borrowed(arg, as_tensor):
 
 
 class _Library:
-    """Attributes are functions of the binding; each becomes an instance attribute when first used."""
+    """Attributes are functions of the binding, looked up when first used."""
 
     def __init__(self):
         self._lock = threading.Lock()

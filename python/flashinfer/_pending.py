@@ -36,7 +36,7 @@ def refuse(name, **arguments):
 
 
 def pending_names(module, functions="", classes=""):
-    """Puts names that raise NotImplementedError, in words of two strings, into a module's globals."""
+    """Puts names that raise NotImplementedError, words of two strings, into a module's globals."""
     for name in functions.split():
         module[name] = pending(name)
     for name in classes.split():

@@ -125,7 +125,7 @@ class AutoTuner:
         return [(runners[place], tactic) for _, place, tactic in ranked[:k]]
 
     def _measure(self, runners, tuning_config, inputs, kwargs):
-        """(milliseconds, place of the runner, tactic), the fastest first; what fails is left out."""
+        """(milliseconds, place of the runner, tactic), the fastest first; without what fails."""
         if tuning_config.inputs_pre_hook is not None:
             inputs = tuning_config.inputs_pre_hook(inputs)
         ranked = []

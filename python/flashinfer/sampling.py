@@ -32,6 +32,7 @@ from typing import Any
 from . import _compiling
 from ._binding import lib
 from ._tensors import as_dtype, dtype_named, empty, empty_like, framework_of
+from .jit.modules import gen_sampling_module
 
 _MAX_INT32 = 2**31 - 1
 _ORDERS = {"top_k_first": False, "joint": True}

@@ -368,7 +368,8 @@ def set_log_level(lvl_str):
     if lvl_str.upper() not in LogLevel.__members__:
         names = ", ".join(name.lower() for name in LogLevel.__members__)
         raise KeyError(f"log level is {lvl_str!r}, accepted: {names}")
-    not_yet("set_log_level", "cannot change the level of a running process: set FLASHINFER_LOGLEVEL")
+    not_yet("set_log_level",
+            "cannot change the level of a running process: set FLASHINFER_LOGLEVEL")
 
 
 # --- registration

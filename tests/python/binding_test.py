@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The border between Python and the library: arguments, strides, dtypes, errors, threads, imports."""
+"""The border between Python and the library: arguments, strides, dtypes, errors, threads."""
 import pathlib
 import re
 import subprocess

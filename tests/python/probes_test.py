@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flashinfer.utils, tllm_enums and jit: small functions, decorators, objects that stand for modules."""
+"""flashinfer.utils, tllm_enums, jit: small functions, decorators, what stands for modules."""
 import numpy as np
 import pytest
 

@@ -170,7 +170,8 @@ def _segment_indptr(x, batch_size, seg_lens, seg_indptr):
         seg_indptr[0] = 0
         seg_indptr[1:] = lengths.cumsum(0)
     if seg_indptr.shape[0] != batch_size + 1:
-        raise ValueError(f"batch_size is {batch_size}, there are {seg_indptr.shape[0] - 1} segments")
+        raise ValueError(f"batch_size is {batch_size}, "
+                         f"there are {seg_indptr.shape[0] - 1} segments")
     return as_dtype(on_host(seg_indptr), "int64")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of fp8 matrices with a float32 scale for each block of elements (DeepSeek-V3, 2024).
 
-A scale is what the block was divided by. ``scale_granularity_mnk`` tells the rows of a, the rows of
-b and the elements of k of a block. In the major mode "K" scales are ``[rows, blocks of k]``, in "MN"
+A scale is what the block was divided by. ``scale_granularity_mnk`` tells the rows of a, the rows
+of b and the elements of k of a block. In the major mode "K" scales are ``[rows, blocks of k]``, in "MN"
 ``[blocks of k, rows]``.
 """
 from .._binding import lib

@@ -24,8 +24,8 @@ def _router(name, k, n):
         matmul(mat_a, mat_b, out, dtype_name(out.dtype))
 
     product.__name__ = product.__qualname__ = name
-    product.__doc__ = (f"out = mat_a @ mat_b, of 1 to 16 rows of {k}, with ``[{k}, {n}]``; bfloat16, "
-                       "`out` bfloat16 or float32.")
+    product.__doc__ = (f"out = mat_a @ mat_b, of 1 to 16 rows of {k}, with ``[{k}, {n}]``; "
+                       "bfloat16, `out` bfloat16 or float32.")
     return product
 
 

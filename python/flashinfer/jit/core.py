@@ -122,8 +122,8 @@ def gen_jit_spec(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra
 
     ``torch.utils.cpp_extension`` and ``tvm_ffi.cpp`` do.
     """
-    raise NotImplementedError(f"gen_jit_spec({name!r}): this library compiles its own kernels alone; "
-                              "tvm_ffi.cpp.load compiles files of yours")
+    raise NotImplementedError(f"gen_jit_spec({name!r}): this library compiles its own kernels "
+                              "alone; tvm_ffi.cpp.load compiles files of yours")
 
 
 def build_jit_specs(specs, verbose=False, skip_prebuilt=True):
