@@ -306,6 +306,15 @@ def test_graph_buffers(tensors, rng):
                                                     **buffers)
 
 
+def test_engines_read_the_plan(tensors, rng):
+    batch = Paged(tensors, rng)
+    for causal, window, cap, scale in ((True, 5, 2.0, 0.25), (False, -1, None, None)):
+        batch.plan(causal=causal, window_left=window, logits_soft_cap=cap, sm_scale=scale)
+        wrapper = batch.wrapper
+        assert (wrapper._causal, wrapper._window_left, wrapper._logits_soft_cap,
+                wrapper._sm_scale) == (causal, window, cap or 0.0, scale)
+
+
 def test_workspace(tensors, rng):
     batch = Paged(tensors, rng, [3, 2], [600, 20])
     size, none = batch.wrapper.workspace_size(batch.indptr, *batch.batch.tables(tensors), *SIZES)

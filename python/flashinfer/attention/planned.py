@@ -173,6 +173,28 @@ class PlannedWrapper:
         """run() with ``return_lse=True``."""
         return self.run(*args, return_lse=True, **kwargs)
 
+    # What engines compare with their own settings before a run, under the original's names.
+
+    def _planned(self, name):
+        return None if self._fields is None else self._fields[name]
+
+    @property
+    def _window_left(self):
+        return self._planned("window_left")
+
+    @property
+    def _logits_soft_cap(self):
+        return self._planned("logits_soft_cap")
+
+    @property
+    def _sm_scale(self):
+        scale = self._planned("sm_scale")
+        return None if scale != scale else scale  # NaN: the default
+
+    @property
+    def _causal(self):
+        return self._planned("mask") == MASK_CAUSAL
+
     def _check_window(self, window_left):
         if self._fields is not None and window_left != self._fields["window_left"]:
             raise ValueError(f"window_left: is {window_left}, but plan() was given "
