@@ -192,9 +192,12 @@ void RunWith(const AttentionPlan& plan, const TensorView& q, const TensorView& k
   plan->Run(q, k, v, out, lse, ExtrasOf(scales, tensors));
 }
 
-/// For a tensor that begins anywhere. `max_tokens` 0: a decode.
-int64_t WorkspaceBytes(const Bytes& record, int64_t max_requests, int64_t max_tokens) {
-  const AttentionProblem problem = ProblemOf(ReadAttentionRecord(record));
+/// For a tensor that begins anywhere, of a device of compute capability `arch`, 0: in host memory.
+/// `max_tokens` 0: a decode.
+int64_t WorkspaceBytes(const Bytes& record, int64_t arch, int64_t max_requests,
+                       int64_t max_tokens) {
+  AttentionProblem problem = ProblemOf(ReadAttentionRecord(record));
+  problem.arch = static_cast<int32_t>(arch);
   const Backend backend = BackendOf(record, sizeof(AttentionRecord));
   size_t bytes = 0;
   if (max_tokens == 0) {

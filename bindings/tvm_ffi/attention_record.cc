@@ -95,8 +95,7 @@ AttentionProblem ProblemOf(const AttentionRecord& r) {
           .pos_encoding = EnumOf<PositionEncoding>("pos_encoding_mode", r.pos_encoding, 3),
           .rope_scale = r.rope_scale,
           .rope_theta = r.rope_theta,
-          .fixed_split_size = r.fixed_split_size,
-          .arch = r.arch};
+          .fixed_split_size = r.fixed_split_size};
 }
 
 KvLayout LayoutOf(const AttentionRecord& record) {

@@ -15,7 +15,8 @@
 
 namespace flashinfer::bindings {
 
-/// The fields of `PROBLEM` in python/flashinfer/attention/record.py, in its order.
+/// The fields of `PROBLEM` in python/flashinfer/attention/record.py, in its order. The arch is that
+/// of the workspace.
 struct AttentionRecord {
   int32_t dtype_q;
   int32_t dtype_kv;
@@ -30,13 +31,12 @@ struct AttentionRecord {
   int32_t window_left;
   int32_t pos_encoding;
   int32_t fixed_split_size;
-  int32_t arch;
   float sm_scale;
   float logits_soft_cap;
   float rope_scale;
   float rope_theta;
 };
-static_assert(sizeof(AttentionRecord) == 72);
+static_assert(sizeof(AttentionRecord) == 68);
 
 /// The record at the start of `bytes`; behind it is the name of a backend.
 AttentionRecord ReadAttentionRecord(const tvm::ffi::Bytes& bytes);

@@ -171,6 +171,60 @@ def test_top_k():
         assert (host[0] == device[0]).all() and (host[0] != -7).all()
 
 
+def on_device(function, inputs, outputs):
+    """The outputs of a function of a workspace, inputs and outputs, on the device and the host."""
+    def call(make):
+        made = [make(np.array(x)) for x in outputs]
+        function(make(np.zeros(8 << 20, np.uint8)), *[make(np.array(x)) for x in inputs], *made)
+        return [np.asarray(m.read() if hasattr(m, "read") else m, np.float64) for m in made]
+
+    for device, host in zip(call(DeviceArray), call(lambda x: x)):
+        assert np.isfinite(host).all()
+        assert np.abs(device - host).max() <= 2.0**-6 * max(1, np.abs(host).max())
+
+
+def test_attention():
+    """Plans read tables in host memory; sinks at a run plan again."""
+    sizes, indptr, last = (4, 2, 64, 4), np.int32([0, 2, 5, 6]), np.int32([1, 4, 2])
+    pages, rows = np.int32([5, 0, 2, 1, 4, 3]), np.int32([0, 1, 6, 8])
+    k, v = values(6, 4, 2, 64), values(6, 4, 2, 64)
+    sinks = rng.standard_normal(4).astype(np.float32)
+
+    def decode(workspace, q, k, v, pages, sinks, out, lse, with_sinks):
+        wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace)
+        wrapper.plan(indptr, pages, last, *sizes, q_data_type="bfloat16", window_left=7)
+        wrapper.run(q, (k, v), out=out, lse=lse)
+        wrapper.run(q, (k, v), out=with_sinks, sinks=sinks)
+
+    on_device(decode, [values(3, 4, 64), k, v, pages, sinks],
+              [nans(3, 4, 64), nans(3, 4, dtype=np.float32), nans(3, 4, 64)])
+
+    def prefill(workspace, q, k, v, pages, out, lse):
+        wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace)
+        wrapper.plan(rows, indptr, pages, last, *sizes, q_data_type="bfloat16", causal=True)
+        wrapper.run(q, (k, v), out=out, lse=lse)
+
+    on_device(prefill, [values(8, 4, 64), k, v, pages],
+              [nans(8, 4, 64), nans(8, 4, dtype=np.float32)])
+
+    def ragged(workspace, q, k, v, out, forward):
+        wrapper = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(workspace)
+        wrapper.plan(rows, np.int32([0, 3, 8, 20]), *sizes[:3], q_data_type="bfloat16")
+        wrapper.run(q, k, v, out=out)
+        wrapper._change(sm_scale=0.3)
+        wrapper.run(q, k, v, out=forward)
+
+    on_device(ragged, [values(8, 4, 64), values(20, 2, 64), values(20, 2, 64)],
+              [nans(8, 4, 64), nans(8, 4, 64)])
+
+
+def test_states():
+    v_a, v_b = values(5, 4, 64), values(5, 4, 64)
+    s_a, s_b = (rng.standard_normal((5, 4)).astype(np.float32) for _ in range(2))
+    check_near(lambda *t: lib.merge_state(*t), [v_a, s_a, v_b, s_b],
+               [nans(5, 4, 64), nans(5, 4, dtype=np.float32)], 2.0**-7)
+
+
 def test_errors():
     x, weight = DeviceArray(values(5, 256)), values(256)
     for call, kind, words in (

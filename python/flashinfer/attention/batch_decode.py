@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of one new token per request over a paged KV cache."""
-from .._binding import lib
 from .._errors import BackendSupportedError
 from .arguments import (
     as_numpy,
@@ -216,7 +215,7 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             (pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta))
         num_requests = len(last_page_len)
         max_tokens = 0 if q_len_per_req == 1 else num_requests * q_len_per_req
-        return lib.attention_workspace_bytes(self._problem_record, num_requests, max_tokens), 0
+        return self._workspace_bytes(num_requests, max_tokens)
 
     def run(self, q, paged_kv_cache, *args, q_scale=None, k_scale=None, v_scale=None, out=None,
             lse=None, return_lse=False, enable_pdl=None, window_left=None, sinks=None,

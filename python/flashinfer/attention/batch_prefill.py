@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of several new tokens per request over a paged KV cache."""
-from .._binding import lib
 from .arguments import (
     as_numpy,
     check_lens,
@@ -199,8 +198,7 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             split_tokens(fixed_split_size, disable_split_kv, page_size), pos_encoding_mode,
             window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
         rows = as_numpy(qo_indptr)
-        return lib.attention_workspace_bytes(self._problem_record, len(rows) - 1,
-                                             int(rows[-1])), 0
+        return self._workspace_bytes(len(rows) - 1, int(rows[-1]))
 
     def run(self, q, paged_kv_cache, *args, q_scale=None, k_scale=None, v_scale=None, out=None,
             lse=None, return_lse=False, enable_pdl=None, window_left=None, sinks=None,

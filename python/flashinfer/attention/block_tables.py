@@ -15,7 +15,6 @@ from .record import (
     MASK_CUSTOM,
     MASK_NONE,
     PROBLEM,
-    arch_of,
     device_of,
     dtype_code,
     layout_code,
@@ -118,7 +117,7 @@ def run(query, k, v, workspace, block_tables, seq_lens, *, kv_layout, qo_indptr,
     record = pack(PROBLEM, (
         dtype_code("query", query.dtype), dtype_code("kv_cache", k.dtype),
         dtype_code("out", out.dtype), query.shape[1], k.shape[heads], query.shape[2],
-        v.shape[-1], page_size, layout, mask, window_left, o["pos_encoding"], 0, arch_of(device),
+        v.shape[-1], page_size, layout, mask, window_left, o["pos_encoding"], 0,
         o["sm_scale"], o["logits_soft_cap"], 1.0, 1e4))
     plan = plan_on(device)
     lib.attention_plan(plan, record, workspace, qo_indptr, indptr, on_device(indices, query),

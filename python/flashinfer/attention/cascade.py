@@ -8,7 +8,6 @@ from .record import (
     MASK_CAUSAL,
     MASK_NONE,
     PROBLEM,
-    arch_of,
     device_of,
     dtype_code,
     layout_code,
@@ -56,7 +55,6 @@ class MultiLevelCascadeAttentionWrapper:
             raise ValueError("float_workspace_buffer: is not aligned to 16 bytes")
         self._float_workspace_buffer = float_workspace_buffer
         self._device = device_of(float_workspace_buffer)
-        self._arch = arch_of(self._device)
 
     @property
     def is_cuda_graph_enabled(self):
@@ -102,7 +100,7 @@ class MultiLevelCascadeAttentionWrapper:
         record = pack(PROBLEM, (
             dtype_q, dtype_kv, dtype_q, num_qo_heads, num_kv_heads, head_dim, head_dim, page_size,
             self._layout, MASK_CAUSAL if causal else MASK_NONE, o["window_left"],
-            o["pos_encoding"], 0, self._arch, o["sm_scale"], o["logits_soft_cap"],
+            o["pos_encoding"], 0, o["sm_scale"], o["logits_soft_cap"],
             o["rope_scale"], o["rope_theta"]))
         tables = []
         for level in range(self._num_levels):

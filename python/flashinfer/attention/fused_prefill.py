@@ -12,7 +12,6 @@ from .record import (
     MASK_CUSTOM,
     MASK_NONE,
     PROBLEM,
-    arch_of,
     device_of,
     dtype_code,
     pack,
@@ -41,7 +40,7 @@ def _run_ragged(query, key, value, workspace, q_rows, kv_rows, opts, mask, custo
         dtype_code("query", query.dtype), dtype_code("key", key.dtype),
         dtype_code("out", out.dtype), query.shape[1], key.shape[1], query.shape[2],
         value.shape[2], 0, LAYOUTS["NHD"], mask, opts["window_left"], opts["pos_encoding"], 0,
-        arch_of(device), opts["sm_scale"], opts["logits_soft_cap"], 1.0, 1e4))
+        opts["sm_scale"], opts["logits_soft_cap"], 1.0, 1e4))
     plan = plan_on(device)
     lib.attention_plan(plan, record, workspace, q_rows, kv_rows, None, None, custom_mask, None)
     if sinks is None:

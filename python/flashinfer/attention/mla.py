@@ -22,8 +22,8 @@ class MlaWrapper:
         if workspace_address(float_workspace_buffer) % 16:
             raise ValueError("float_workspace_buffer: is not aligned to 16 bytes")
         self._float_workspace_buffer = float_workspace_buffer
-        self.device = float_workspace_buffer.device
         self._device = device_of(float_workspace_buffer)
+        self.device = getattr(float_workspace_buffer, "device", self._device)
         self._arch = arch_of(self._device)
 
     @property

@@ -55,7 +55,6 @@ class PlannedWrapper:
         self._backend = backend
         self._backend_name = backend_name(backend)
         self._device = device_of(float_workspace_buffer)
-        self._arch = arch_of(self._device)
         self._use_cuda_graph = False
         self._take_workspace(float_workspace_buffer, None)
         self._plan = made_for(self, lib.attention_plan_make(*self._device))
@@ -70,7 +69,7 @@ class PlannedWrapper:
         if address % 16:
             raise ValueError(f"float_workspace_buffer: begins at address {address:#x}, expected a "
                              "multiple of 16")
-        self.device = float_workspace_buffer.device
+        self.device = getattr(float_workspace_buffer, "device", self._device)
         self._float_workspace_buffer = float_workspace_buffer
         self._int_workspace_buffer = int_workspace_buffer
 
@@ -88,12 +87,17 @@ class PlannedWrapper:
             int_workspace_buffer: not needed, and kept only: work lists have memory of their own.
         """
         if device_of(float_workspace_buffer) != self._device:
-            raise ValueError(f"float_workspace_buffer: is on {float_workspace_buffer.device}, "
-                             f"expected {self.device}")
+            raise ValueError("float_workspace_buffer: is on (DLPack type, index) "
+                             f"{device_of(float_workspace_buffer)}, expected {self._device}")
         self._take_workspace(float_workspace_buffer, int_workspace_buffer)
 
     def end_forward(self):
         """Does nothing: of the original's older interface."""
+
+    def _workspace_bytes(self, num_requests, num_tokens):
+        """What workspace_size() returns for the last _problem(); `num_tokens` 0: a decode."""
+        return lib.attention_workspace_bytes(self._problem_record, arch_of(self._device),
+                                             num_requests, num_tokens), 0
 
     def _problem(self, *key):
         """The fields of a record by name, in its order. `key`:
@@ -119,9 +123,9 @@ class PlannedWrapper:
                 "head_dim_vo": head_dim_qk if head_dim_vo is None else head_dim_vo,
                 "page_size": page_size, "kv_layout": self._layout, "mask": mask,
                 "window_left": opts["window_left"], "pos_encoding": opts["pos_encoding"],
-                "fixed_split_size": fixed_split_size, "arch": self._arch,
-                "sm_scale": opts["sm_scale"], "logits_soft_cap": opts["logits_soft_cap"],
-                "rope_scale": opts["rope_scale"], "rope_theta": opts["rope_theta"]}
+                "fixed_split_size": fixed_split_size, "sm_scale": opts["sm_scale"],
+                "logits_soft_cap": opts["logits_soft_cap"], "rope_scale": opts["rope_scale"],
+                "rope_theta": opts["rope_theta"]}
 
     def _plan_with(self, fields, qo_indptr, indptr, indices, last_page_len, mask=None,
                    prefix_len=None):

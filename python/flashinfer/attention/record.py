@@ -8,7 +8,7 @@ from .._errors import BackendSupportedError
 from .._tensors import dtype_name
 
 # As AttentionRecord and MlaRecord in bindings/tvm_ffi/attention_record.h.
-PROBLEM = struct.Struct("=14i4f")
+PROBLEM = struct.Struct("=13i4f")
 MLA_PROBLEM = struct.Struct("=11i2f")
 
 MASK_NONE, MASK_CAUSAL, MASK_CUSTOM, MASK_MULTI_ITEM = range(4)
@@ -71,11 +71,11 @@ _archs = {}  # index of a CUDA device -> its arch
 
 def device_of(tensor):
     """(DLPack's device type, index) of a tensor: (1, 0) in host memory, (2, i) on a CUDA device."""
-    if getattr(tensor, "is_cuda", False):
-        return 2, tensor.get_device()
-    if type(tensor).__module__.partition(".")[0] == "cupy":
-        return 2, tensor.device.id
-    return 1, 0
+    is_cuda = getattr(tensor, "is_cuda", None)  # of torch, where it is the fastest to ask
+    if is_cuda is None and hasattr(tensor, "__dlpack_device__"):
+        kind, index = tensor.__dlpack_device__()
+        return (2, int(index)) if int(kind) in (2, 13) else (1, 0)  # 13: managed memory
+    return (2, tensor.get_device()) if is_cuda else (1, 0)
 
 
 def arch_of(device):

@@ -11,9 +11,7 @@ from .record import (
     MASK_CUSTOM,
     MASK_NONE,
     PROBLEM,
-    arch_of,
     backend_name,
-    device_of,
     layout_code,
     pack,
 )
@@ -31,12 +29,12 @@ def _record(*key):
     return record
 
 
-def _make_record(kv_layout, mask, arch, backend, pos_encoding_mode, window_left, logits_soft_cap,
+def _make_record(kv_layout, mask, backend, pos_encoding_mode, window_left, logits_soft_cap,
                  sm_scale, rope_scale, rope_theta):
     o = options(pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
     # What tensors say, dtypes and sizes, is not read.
     return pack(PROBLEM, (0, 0, 0, 1, 1, 8, 8, 1, layout_code(kv_layout), mask, o["window_left"],
-                          o["pos_encoding"], 0, arch, o["sm_scale"], o["logits_soft_cap"],
+                          o["pos_encoding"], 0, o["sm_scale"], o["logits_soft_cap"],
                           o["rope_scale"], o["rope_theta"]), backend_name(backend))
 
 
@@ -82,7 +80,7 @@ def single_decode_with_kv_cache(q, k, v, kv_layout="NHD", pos_encoding_mode="NON
         ValueError: a shape, dtype or number is wrong; names the argument.
         NotImplementedError: no backend takes the problem; the message has each one's reason.
     """
-    record = _record(kv_layout, MASK_NONE, arch_of(device_of(q)), "auto", pos_encoding_mode,
+    record = _record(kv_layout, MASK_NONE, "auto", pos_encoding_mode,
                      window_left, _plain(logits_soft_cap), _plain(sm_scale), _plain(rope_scale),
                      _plain(rope_theta))
     if len(q.shape) != 2:
@@ -135,7 +133,7 @@ def single_prefill_with_kv_cache(q, k, v, scale_q=None, scale_k=None, scale_v=No
     elif custom_mask is not None:
         given_mask = check_mask("custom_mask", custom_mask, "bool")
         mask = MASK_CUSTOM
-    record = _record(kv_layout, mask, arch_of(device_of(q)), backend, pos_encoding_mode,
+    record = _record(kv_layout, mask, backend, pos_encoding_mode,
                      window_left, _plain(logits_soft_cap), _plain(sm_scale), _plain(rope_scale),
                      _plain(rope_theta))
     if len(q.shape) != 3:
