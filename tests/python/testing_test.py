@@ -85,7 +85,7 @@ def test_times_of_the_host():
         time.sleep(milliseconds / 1e3)
 
     times = testing.bench_gpu_time(sleep, 1, 3, input_args=(3,), input_kwargs={"extra": 7})
-    assert len(times) == 3 and all(3 <= t < 1000 for t in times) and set(calls) == {7}
+    assert len(times) == 3 and all(t >= 3 for t in times) and set(calls) == {7}
     with pytest.warns(UserWarning, match="CUPTI is not used"):
         assert len(testing.bench_gpu_time(sleep, 1, 2, enable_cupti=True, input_args=(1,))) == 2
     with pytest.raises(RuntimeError, match="needs a CUDA device"):
