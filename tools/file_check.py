@@ -31,6 +31,8 @@ def check_cpp(path, text):
     for name in re.findall(r"^#\s*define (\w+)", text, re.MULTILINE):
         if path.startswith("tests/") and name in TEST_MACROS:
             continue
+        if path.startswith("tests/software_device/"):  # which gives CUDA C++ its words
+            continue
         if name in MACROS or name in undefined or name.startswith("FLASHINFER_VERSION_"):
             continue
         yield f"{path}: macro {name} is not in the closed list"
