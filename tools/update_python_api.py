@@ -19,9 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "flashinfer"
 PAGE = ROOT / "docs" / "python-api.md"
 # An object is documented in the first module here that has it; then come the others by name.
-FIRST = ("decode", "prefill", "cascade", "attention", "mla", "pod", "sparse", "page", "rope", "norm",
-         "activation", "sampling", "topk", "topk_varlen", "logits_processor", "quantization", "gemm",
-         "grouped_mm")
+FIRST = ("decode", "prefill", "cascade", "attention", "mla", "pod", "sparse", "page", "rope",
+         "norm", "activation", "sampling", "topk", "topk_varlen", "logits_processor",
+         "quantization", "gemm", "grouped_mm")
 # Files of the package that users reach by another name, files of its inside, and what needs torch
 # to be imported.
 INSIDE = ("attention.", "gemm.", "quantization.", "logits_processor.", "mla.", "jit.", "testing.",

@@ -21,7 +21,8 @@ def run_example(name):
 
 
 def test_readme_example():
-    assert re.fullmatch(r"attention \(32, 128\), next token \d+\n", run_example("readme_example.py"))
+    output = run_example("readme_example.py")
+    assert re.fullmatch(r"attention \(32, 128\), next token \d+\n", output)
 
 
 # --- the paged engine ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from conftest import check_close
 
 import flashinfer
 from flashinfer import sampling
+from flashinfer._sampling_arguments import drawn_seed
 
 VOCAB = 131
 LOW_DTYPES = ["float32", "float16", "bfloat16"]
@@ -23,10 +24,6 @@ def random_probs(tensors, rng, rows=5, vocab=VOCAB, dtype="float32"):
 def as_rows(tensors, values, dtype):
     return tensors.make(np.array(values), dtype) if dtype == "float32" else tensors.make(
         np.array(values, np.dtype(dtype)))
-
-
-def full(tensors, count, dtype="int32"):
-    return tensors.make(np.zeros(count, np.dtype(dtype)))
 
 
 # --- probabilities -------------------------------------------------------------------------------
@@ -237,7 +234,8 @@ def test_edges(tensors):
     one_hot = np.zeros((3, 1000))
     one_hot[:, 1] = 1
     probs = tensors.make(one_hot, "float32")
-    assert (tensors.read(sampling.top_k_top_p_sampling_from_probs(probs, 1073741824, 1.0)) == 1).all()
+    tokens = sampling.top_k_top_p_sampling_from_probs(probs, 1073741824, 1.0)
+    assert (tensors.read(tokens) == 1).all()
     empty = tensors.make(np.zeros((0, 10)), "float32")
     assert sampling.sampling_from_probs(empty).shape == (0,)
     assert sampling.softmax(empty).shape == (0, 10)
@@ -319,12 +317,12 @@ def test_generator_of_a_cuda_device(monkeypatch):
 
     rows, generator = torch.zeros(2, 8).as_subclass(CudaTensor), Generator()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    assert sampling._drawn_seed(rows, generator, 1) == (-1, 8)
-    assert sampling._drawn_seed(rows, generator, 5) == (-1, 12)
+    assert drawn_seed(rows, generator, 1) == (-1, 8)
+    assert drawn_seed(rows, generator, 5) == (-1, 12)
     assert generator.offset == 20
     # While a graph is recorded, the seed comes from the device, anew at each replay.
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    seed, offset = sampling._drawn_seed(rows, torch.Generator(), 1)
+    seed, offset = drawn_seed(rows, torch.Generator(), 1)
     assert seed.shape == (1,) and seed.dtype == torch.int64 and offset == 0
 
 
@@ -365,48 +363,3 @@ def test_check_nan(tensors):
         sampling.sampling_from_probs(bad, check_nan=True)
     with pytest.raises(ValueError, match="Input logits contains NaN."):
         sampling.sampling_from_logits(bad, check_nan=True)
-
-
-# --- speculative decoding ------------------------------------------------------------------------
-
-
-def chain(draft, tokens, target, seed):
-    """One row: the tokens, how many drafts would be accepted, how many were."""
-    num_drafts = len(tokens)
-    uniforms = [oracle.philox_uniform(*seed, i) for i in range(num_drafts + 1)]
-    good = [uniforms[i] * draft[i, t] < target[i, t] for i, t in enumerate(tokens)]
-    emitted = good.index(False) if False in good else num_drafts
-    rest = target[emitted]
-    if emitted < num_drafts:
-        rest = np.maximum(0, target[emitted] - draft[emitted])
-    last = oracle.draw(rest / rest.sum(), uniforms[num_drafts])
-    return list(tokens[:emitted]), last, sum(good), emitted
-
-
-@pytest.mark.parametrize("id_dtype", [np.int32, np.int64])
-def test_chain_speculative_sampling(tensors, rng, id_dtype):
-    rows, num_drafts, vocab = 30, 3, 17
-    draft = oracle.softmax(rng.standard_normal((rows, num_drafts, vocab))).astype(np.float32)
-    target = oracle.softmax(rng.standard_normal((rows, num_drafts + 1, vocab))).astype(np.float32)
-    ids = rng.integers(0, vocab, (rows, num_drafts)).astype(id_dtype)
-    accepted, emitted = tensors.make(np.full(rows, 100, np.int32)), full(tensors, rows)
-    tokens, counted, sent = sampling.chain_speculative_sampling(
-        tensors.make(draft), tensors.make(ids), tensors.make(target), accepted, emitted, seed=21)
-    assert counted is accepted and sent is emitted
-    tokens, counted, sent = map(tensors.read, (tokens, counted, sent))
-    for row in range(rows):
-        prefix, last, num_good, num_sent = chain(
-            draft[row].astype(np.float64), ids[row], target[row].astype(np.float64), (21, row))
-        assert counted[row] == 100 + num_good and sent[row] == num_sent
-        assert tokens[row, :num_sent].tolist() == prefix
-        assert tokens[row, num_sent] in last
-        assert (tokens[row, num_sent + 1:] == -1).all()
-
-
-def test_chain_speculative_sampling_makes_counters(tensors):
-    draft = tensors.make(np.full((2, 1, 4), 0.25), "float32")
-    target = tensors.make(np.full((2, 2, 4), 0.25), "float32")
-    tokens, accepted, emitted = sampling.chain_speculative_sampling(
-        draft, full(tensors, (2, 1)), target)
-    assert tokens.shape == (2, 2)
-    assert tensors.read(accepted).tolist() == tensors.read(emitted).tolist() == [1, 1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls under torch.compile, torch.export's kin and on request are torch ops; eager ones are not."""
+"""Under torch.compile and torch.export, and on request, calls are ops; no graph breaks."""
 import re
 import subprocess
 import sys

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import sampling
+from .._sampling_arguments import per_row, sample_filtered
 from .._tensors import as_dtype, framework_of
 from .op import ParameterizedOp
 from .types import TaggedTensor, TensorType
@@ -15,7 +16,7 @@ _RANDOM = ("indices", "generator", "seed", "offset", "check_nan")
 
 def _column(name: str, value: Any, rows: Any) -> Any:
     """A parameter that divides or multiplies `rows`: a number, or ``[num_rows, 1]``."""
-    value = sampling.per_row(name, value, "float32", rows, None, by_source=True)
+    value = per_row(name, value, "float32", rows, None, by_source=True)
     return value if isinstance(value, float) else value[:, None]
 
 
@@ -218,7 +219,7 @@ class FusedSoftmaxSampleOp(_SamplingOp):
         logits = self._take(tensor)
         filters = {name: self._param(name, kwargs) for name in self.default_params["filters"]}
         joint = self._param("joint_topk_topp", kwargs, default=False)
-        return self._give(sampling.sample_filtered(
+        return self._give(sample_filtered(
             "logits", logits, filters, order="joint" if joint else "top_k_first", by_source=True,
             **self._given(kwargs)))
 

@@ -107,7 +107,10 @@ class TopP(_TableProcessor):
 
 
 class MinP(_TableProcessor):
-    """Keeps what has at least ``min_p`` times the largest probability: a number or ``[num_rows]``."""
+    """Keeps what has at least ``min_p`` times the largest probability.
+
+    ``min_p`` of the call is a number or ``[num_rows]``, in 0 to 1.
+    """
 
     INPUTS = (PROBS,)
     OPS = {PROBS: MinPOp}
