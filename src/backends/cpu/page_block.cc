@@ -28,8 +28,8 @@ std::shared_ptr<void> MapPiece(size_t bytes) {
     throw Error(ErrorKind::kDevice, fmt::format("no memory for {} bytes of weights", bytes));
   }
   const std::shared_ptr<void> owner(map, [whole](void* p) { munmap(p, whole); });
-  const size_t address = reinterpret_cast<size_t>(map);
-  void* begin = reinterpret_cast<void*>((address + kHugePage - 1) / kHugePage * kHugePage);
+  const size_t past_huge_page = reinterpret_cast<size_t>(map) % kHugePage;
+  void* begin = static_cast<char*>(map) + (kHugePage - past_huge_page) % kHugePage;
   madvise(begin, bytes, MADV_HUGEPAGE);
   return {owner, begin};
 }
