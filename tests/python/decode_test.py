@@ -180,6 +180,18 @@ def test_older_interface(tensors, rng):
         check_attention(tensors, *got, expected(batch, tensors.read(q), **named), "float16")
         assert (tensors.read(wrapper.forward(q, batch.cache, **options))
                 == tensors.read(got[0])).all()
+    # What forward() asked for is planned at once the next time, and does not reach a run().
+    plan = partial(wrapper.plan, *batch.tables(tensors), HEADS, KV_HEADS, DIM, 16, window_left=3)
+    for window in (6, 7):
+        wrapper.forward(q, batch.cache, window_left=6)
+        plan()
+        assert wrapper._window_left == 3
+        check_attention(tensors, wrapper.forward(q, batch.cache, window_left=window), None,
+                        expected(batch, tensors.read(q), window_left=window)[:1] + (None,),
+                        "float16")
+        plan()
+        check_attention(tensors, wrapper.run(q, batch.cache, window_left=3), None,
+                        expected(batch, tensors.read(q), window_left=3)[:1] + (None,), "float16")
     wrapper.end_forward()
 
 

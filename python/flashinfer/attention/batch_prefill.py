@@ -146,8 +146,6 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             token_pos_in_items_len=token_pos_in_items_len,
             buffers=(self._custom_mask_buf, self._mask_indptr_buf) if self._use_cuda_graph else
             None, device_like=self._float_workspace_buffer)
-        if self._is_sink_variant and sm_scale is None:
-            sm_scale = self._last_sm_scale
         fields = self._problem(
             q_data_type, kv_data_type, o_data_type, num_qo_heads, num_kv_heads, head_dim_qk,
             head_dim_vo, page_size, mask_mode,

@@ -61,7 +61,8 @@ class PlannedWrapper:
         self._fields = None  # of the planned problem, by name
         self._record = None  # of it, packed; None: nothing is planned
         self._kept = None
-        self._last_sm_scale = None  # that a run() of the variant for sinks was given
+        self._asked = None  # what the last forward() changed: the next plan() has it at once
+        self._own_fields = None  # of the plan as it was given, while it has more than that
         self._problem_key = None  # arguments of the last _problem(), and what it made of them
 
     def _take_workspace(self, float_workspace_buffer, int_workspace_buffer):
@@ -130,38 +131,46 @@ class PlannedWrapper:
     def _plan_with(self, fields, qo_indptr, indptr, indices, last_page_len, mask=None,
                    prefix_len=None):
         """Plans; tables are those of attention_plan() of the binding."""
-        record = self._problem_record
+        own, record = fields, self._problem_record
+        if self._asked is not None:
+            fields, record = self._with(own, self._asked)
         self._record = None  # half a plan must not run
         lib.attention_plan(self._plan, record, self._float_workspace_buffer, qo_indptr, indptr,
                            indices, last_page_len, mask, prefix_len)
         self._kept = (indices, mask, self._float_workspace_buffer)
         self._fields = fields
         self._record = record
+        self._own_fields = None if fields is own else own
         self._out_dtype = DTYPE_NAMES[fields["dtype_out"]]
         # Then out is made like q.
         self._is_like_q = (fields["dtype_q"] == fields["dtype_out"]
                            and fields["head_dim_qk"] == fields["head_dim_vo"])
 
+    def _with(self, fields, changes):
+        """(fields, record) with changes; a mask of the caller's stays."""
+        if fields["mask"] not in (MASK_NONE, MASK_CAUSAL):
+            changes = {name: value for name, value in changes.items() if name != "mask"}
+        fields = {**fields, **changes}
+        return fields, pack(PROBLEM, fields.values(), self._backend_name)
+
     def _change(self, **changes):
-        """Plans the same batch again when the problem differs: for forward() of the original."""
+        """Plans the same batch again when the problem differs: for forward() of the original,
+        whose options come after the plan, and then at each step the same."""
         if self._record is None:
             raise ValueError("forward() was called before a successful plan()")
-        fields = {**self._fields, **changes}
-        record = pack(PROBLEM, fields.values(), self._backend_name)
+        self._replan(*self._with(self._own_fields or self._fields, changes))
+        self._asked, self._own_fields = changes, None
+
+    def _replan(self, fields, record):
         if record != self._record:
             self._record = None
             lib.attention_plan_change(self._plan, record)
-            self._fields, self._record = fields, record
+            self._record = record
+        self._fields = fields
 
-    def _change_to(self, causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
-                   rope_scale, rope_theta):
-        """_change() to what forward() of the prefill wrappers takes; a custom mask stays."""
-        if self._fields is not None and self._fields["mask"] in (MASK_NONE, MASK_CAUSAL):
-            mask = MASK_CAUSAL if causal else MASK_NONE
-        else:
-            mask = self._fields and self._fields["mask"]
-        self._change(mask=mask, **options(pos_encoding_mode, window_left, logits_soft_cap,
-                                          sm_scale, rope_scale, rope_theta))
+    def _change_to(self, causal, *opts):
+        """_change() to what forward() of the prefill wrappers takes."""
+        self._change(mask=MASK_CAUSAL if causal else MASK_NONE, **options(*opts))
 
     def _sink_arguments(self, args):
         """The sinks of a run() of the built-in variant, whose further arguments are (sink,
@@ -169,8 +178,7 @@ class PlannedWrapper:
         if len(args) != 2:
             raise ValueError(f"run: got {len(args)} arguments behind the keys, expected two: sink, "
                              "sm_scale")
-        self._last_sm_scale = float(args[1])
-        self._change(sm_scale=self._last_sm_scale)
+        self._change(sm_scale=float(args[1]))
         return args[0]
 
     def run_return_lse(self, *args, **kwargs):
@@ -180,7 +188,8 @@ class PlannedWrapper:
     # What engines compare with their own settings before a run, under the original's names.
 
     def _planned(self, name):
-        return None if self._fields is None else self._fields[name]
+        fields = self._own_fields or self._fields
+        return None if fields is None else fields[name]
 
     @property
     def _window_left(self):
@@ -200,9 +209,9 @@ class PlannedWrapper:
         return self._planned("mask") == MASK_CAUSAL
 
     def _check_window(self, window_left):
-        if self._fields is not None and window_left != self._fields["window_left"]:
+        if self._fields is not None and window_left != self._window_left:
             raise ValueError(f"window_left: is {window_left}, but plan() was given "
-                             f"{self._fields['window_left']}")
+                             f"{self._window_left}")
 
     def _make_out(self, q):
         if self._record is None:
@@ -213,6 +222,9 @@ class PlannedWrapper:
 
     def _run(self, q, k, v, out, lse, scales=_ONES, tensors=None):
         """`tensors`: q_scales, k_scales, v_scales, sinks, alibi_slopes, bias."""
+        if self._own_fields is not None:  # a run() by itself: what forward() asked for is over
+            self._replan(*self._with(self._own_fields, {}))
+            self._asked = self._own_fields = None
         if tensors is None:
             lib.attention_run(self._plan, q, k, v, out, lse, *scales)
         else:
