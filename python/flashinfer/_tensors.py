@@ -97,7 +97,9 @@ def on_host(x):
 
 def like_device(host, like):
     """A host tensor on the device of `like`."""
-    return host.to(like.device) if is_on_cuda(like) and hasattr(host, "to") else host
+    if not is_on_cuda(like):
+        return host
+    return host.to(like.device) if hasattr(host, "to") else framework_of(like).asarray(host)
 
 
 def as_dtype(x, name):
