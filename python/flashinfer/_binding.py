@@ -69,7 +69,7 @@ def _exported(name, function, as_tensor):
         try:
             return function(*args)
         except BufferError:  # raised while arguments are converted: nothing has run yet
-            return function(*[_borrowed(arg, as_tensor) for arg in args])
+            return function(*_all_borrowed(name, args, as_tensor))
 
     def call(*args):
         if _compiling.ask():
@@ -87,6 +87,17 @@ def _as_torch_op(name, args):
     from . import torch_ops
 
     return torch_ops.call(name, args)
+
+
+def _all_borrowed(name, args, as_tensor):
+    from .signatures import written_arguments
+
+    numpy = sys.modules.get("numpy")
+    for place, argument in written_arguments(name).items():
+        if numpy is not None and isinstance(args[place], numpy.ndarray):
+            if not args[place].flags.writeable:
+                raise ValueError(f"{argument}: the array is read-only, and is written to")
+    return [_borrowed(arg, as_tensor) for arg in args]
 
 
 def _borrowed(arg, as_tensor):

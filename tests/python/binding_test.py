@@ -59,6 +59,18 @@ def test_read_only_array(rng, dtype):
     assert (flashinfer.rmsnorm(x, weight) == expected).all()
 
 
+def test_read_only_array_is_not_written_to(rng):
+    x, weight, out = rng.standard_normal((2, 64)), np.ones(64), np.zeros((2, 64), np.float32)
+    x, weight = x.astype(np.float32), weight.astype(np.float32)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out: the array is read-only"):
+        flashinfer.rmsnorm(x, weight, out=out)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="x: the array is read-only"):
+        flashinfer.fused_add_rmsnorm(x, x.copy(), weight)
+    assert not out.any()
+
+
 def test_strides_that_are_no_multiple_of_the_item_size():
     record = np.zeros(4, [("a", np.uint8), ("b", ml_dtypes.bfloat16)])
     with pytest.raises(ValueError, match="strides of"):
