@@ -11,7 +11,7 @@ The types are those of torch schemas, and
     an object that the library made; the op takes its ``id()``, so that a graph which holds one
     does not outlive its process.
 ``bytes``
-    a record, packed by ``torch_ops.pack``; the op takes it as text, a letter for each half of a byte.
+    a record, packed by ``torch_ops.pack``; the op takes it as text, a letter for each half byte.
 """
 import functools
 import re
