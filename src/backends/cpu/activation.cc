@@ -4,12 +4,17 @@
 
 #include <algorithm>
 
+#include "flashinfer/cpu.h"
+
 namespace flashinfer::cpu {
 namespace {
 
 /// Columns of a part: enough work to pay for waking a thread (2 µs against 0.4 ns each), and a
 /// long row of one token still keeps every core busy.
 constexpr int64_t kColumnsPerPart = 8192;
+/// With so many tokens a thread, rows stay whole: each piece is read from three places anew. Zen 4,
+/// 2026-11, 512 tokens of 14336: 6 to 15 % less time.
+constexpr int64_t kWholeTokensPerLane = 4;
 
 }  // namespace
 
@@ -28,12 +33,14 @@ bool AcceptsActivation(const ActivationProblem& problem, std::string* why) {
 
 void ShareActivation(const ActivationParams& params, ActivationPartFunction* part) {
   if (params.size == 0) return;
-  const int64_t parts_per_token = (params.size + kColumnsPerPart - 1) / kColumnsPerPart;
+  const bool is_whole = params.num_tokens >= kWholeTokensPerLane * NumThreads();
+  const int64_t columns = is_whole ? params.size : kColumnsPerPart;
+  const int64_t parts_per_token = (params.size + columns - 1) / columns;
   const int64_t grain = std::max<int64_t>(1, kColumnsPerPart / params.size);
   ParallelFor(params.num_tokens * parts_per_token, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t column = i % parts_per_token * kColumnsPerPart;
-      part(params, i / parts_per_token, column, std::min(column + kColumnsPerPart, params.size));
+      const int64_t column = i % parts_per_token * columns;
+      part(params, i / parts_per_token, column, std::min(column + columns, params.size));
     }
   });
 }
