@@ -89,9 +89,3 @@ def check_close(actual, expected, dtype, scale=1.0):
     assert not wrong.any(), (f"{wrong.sum()} of {wrong.size} differ, the first at "
                              f"{np.argwhere(wrong)[0]}: {actual[wrong][0]}, "
                              f"expected {expected[wrong][0]} within {limit[wrong][0]:.3g}")
-
-
-def pytest_sessionfinish(session, exitstatus):
-    """A file whose tests are all left out at once, for want of torch, counts as skipped."""
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        session.exitstatus = 77
