@@ -161,6 +161,13 @@ void CheckAttentionTensors(const AttentionProblem& p, const AttentionTables& tab
   CheckExtras(p, tables, t.extras);
 }
 
+void AttentionExecutor::PlanOnDevice(const AttentionProblem&, const AttentionTables&,
+                                     const DeviceLengths&, Workspace&, Stream) {
+  throw Error(ErrorKind::kUnsupported,
+              "the backend of this problem plans on the host only; cuda.simt and cuda.mma plan on "
+              "the device, Explain() says why they do not take the problem");
+}
+
 std::vector<float> AlibiSlopes(int32_t num_qo_heads) {
   int32_t power = 1;
   while (power * 2 <= num_qo_heads) power *= 2;

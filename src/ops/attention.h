@@ -76,6 +76,16 @@ struct AttentionTables {
   int64_t num_tokens() const { return q_begin.empty() ? 0 : q_begin.back(); }
 };
 
+/// A page table whose lengths are known on the device alone, when a plan's kernel reads them.
+struct DeviceLengths {
+  const int32_t* indptr = nullptr;         // [max_requests + 1]
+  const int32_t* last_page_len = nullptr;  // [max_requests]
+  int64_t indptr_stride = 1;
+  int64_t last_page_len_stride = 1;
+  int32_t max_requests = 0;
+  int32_t max_pages = 0;  // of all requests together
+};
+
 /// One Run(). Keys that are not in pages are one page here, of all tokens. `lse` may be undefined.
 struct AttentionTensors {
   const TensorView& q;
@@ -93,6 +103,11 @@ class AttentionExecutor {
   virtual void Plan(const AttentionProblem& problem, const AttentionTables& tables,
                     Workspace& workspace, Stream stream) = 0;
   virtual void Run(const AttentionTensors& tensors, Stream stream) const = 0;
+  /// A plan that Replan() makes on the device, for as many requests as `tables` has tokens; of
+  /// `tables` it reads nothing but where pages and tensors are.
+  virtual void PlanOnDevice(const AttentionProblem& problem, const AttentionTables& tables,
+                            const DeviceLengths& lengths, Workspace& workspace, Stream stream);
+  virtual void Replan(Stream) const {}
 };
 
 /// A candidate's entry.
@@ -111,6 +126,10 @@ void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionTables& t
 
 /// The same of keys that lie one after another.
 void ReadKvIndptr(const TensorView& kv_indptr, AttentionTables& tables);
+
+/// Checks a page table on `tables.device` and takes what can be known of it: sizes and addresses.
+DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
+                                  AttentionTables& tables);
 
 /// q_len from an indptr of query rows, or one token each when `qo_indptr` is undefined.
 void ReadQueryLengths(const TensorView& qo_indptr, AttentionTables& tables);

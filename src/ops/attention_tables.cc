@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and checks the tables of an attention batch: lengths, pages and masks.
 #include <algorithm>
+#include <limits>
 
 #include "core/check.h"
 #include "ops/attention.h"
@@ -80,6 +81,30 @@ void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionTables& t
   tables.kv_begin[static_cast<size_t>(num_requests)] = num_pages;
   tables.pages = pages.indices.data_as<const int32_t>();
   tables.pages_stride = pages.indices.stride(0);
+}
+
+DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
+                                  AttentionTables& tables) {
+  constexpr int64_t kMostKeys = std::numeric_limits<int32_t>::max() / 2;
+  FLASHINFER_CHECK(page_size > 0, "page_size: is {}, expected 1 or more", page_size);
+  CheckTensor("last_page_len", pages.last_page_len).On(tables.device).Is(DType::kI32).Rank(1);
+  const int64_t max_requests = pages.last_page_len.shape(0);
+  CheckTensor("indptr", pages.indptr).On(tables.device).Is(DType::kI32).Shape({max_requests + 1});
+  CheckTensor("indices", pages.indices).On(tables.device).Is(DType::kI32).Rank(1);
+  const int64_t max_pages = pages.indices.shape(0);
+  FLASHINFER_CHECK(max_pages <= kMostKeys / page_size,
+                   "indices: has {} pages of {} keys, at most {} keys together are accepted",
+                   max_pages, page_size, kMostKeys);
+  tables.kv_len.assign(static_cast<size_t>(max_requests), 0);
+  tables.kv_begin.assign(static_cast<size_t>(max_requests) + 1, 0);
+  tables.pages = pages.indices.data_as<const int32_t>();
+  tables.pages_stride = pages.indices.stride(0);
+  return {.indptr = pages.indptr.data_as<const int32_t>(),
+          .last_page_len = pages.last_page_len.data_as<const int32_t>(),
+          .indptr_stride = pages.indptr.stride(0),
+          .last_page_len_stride = pages.last_page_len.stride(0),
+          .max_requests = static_cast<int32_t>(max_requests),
+          .max_pages = static_cast<int32_t>(max_pages)};
 }
 
 void ReadKvIndptr(const TensorView& kv_indptr, AttentionTables& tables) {

@@ -47,6 +47,13 @@ void BatchDecode::Plan(const AttentionProblem& problem, const PageTable& pages, 
   impl_->Plan(ToDecode(problem), {.pages = pages}, backend, stream);
 }
 
+void BatchDecode::PlanOnDevice(const AttentionProblem& problem, const PageTable& pages,
+                               Backend backend, Stream stream) {
+  impl_->PlanOnDevice(ToDecode(problem), pages, backend, stream);
+}
+
+void BatchDecode::Replan(Stream stream) const { impl_->Replan(stream); }
+
 void BatchDecode::Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
                       const TensorView& lse, const AttentionExtras& extras, Stream stream) const {
   impl_->Run({q, cache, out, lse, extras}, stream);

@@ -54,30 +54,67 @@ void PlannedAttention::Read(const AttentionPlanInputs& inputs, const AttentionPr
   ReadMask(problem.mask, inputs.mask, tables_);
 }
 
+void PlannedAttention::LogPlan(const AttentionProblem& problem,
+                               const AttentionPlanInputs& inputs) const {
+  std::vector<LogArgument> arguments{
+      {"object", ObjectText(this)},      {"problem", FieldsText(name_, problem)},
+      {"qo_indptr", inputs.qo_indptr},   {"indptr", inputs.pages.indptr},
+      {"indices", inputs.pages.indices}, {"last_page_len", inputs.pages.last_page_len},
+      {"kv_indptr", inputs.kv_indptr}};
+  for (LogArgument& a : LogArgumentsOf(inputs.mask)) arguments.push_back(std::move(a));
+  LogCall(name_ + ".plan", arguments);
+}
+
+void PlannedAttention::ChooseEntry(const AttentionProblem& problem, Backend backend) {
+  CheckAttentionProblem(problem);
+  const AttentionEntry& entry = chooser_(problem, backend);
+  if (entry_ == &entry) return;
+  executor_ = entry.make();
+  entry_ = &entry;
+}
+
 void PlannedAttention::Plan(const AttentionProblem& given, const AttentionPlanInputs& inputs,
                             Backend backend, Stream stream) {
   AttentionProblem problem = given;
   problem.arch = cuda::ArchOf(workspace_->device());
-  if (Logs(1)) [[unlikely]] {
-    std::vector<LogArgument> arguments{
-        {"object", ObjectText(this)},      {"problem", FieldsText(name_, problem)},
-        {"qo_indptr", inputs.qo_indptr},   {"indptr", inputs.pages.indptr},
-        {"indices", inputs.pages.indices}, {"last_page_len", inputs.pages.last_page_len},
-        {"kv_indptr", inputs.kv_indptr}};
-    for (LogArgument& a : LogArgumentsOf(inputs.mask)) arguments.push_back(std::move(a));
-    LogCall(name_ + ".plan", arguments);
-  }
+  if (Logs(1)) [[unlikely]]
+    LogPlan(problem, inputs);
   is_planned_ = false;  // half a plan must not run
-  CheckAttentionProblem(problem);
-  const AttentionEntry& entry = chooser_(problem, backend);
+  device_pages_ = {};
+  ChooseEntry(problem, backend);
   Read(inputs, problem);
-  if (entry_ != &entry) {
-    executor_ = entry.make();
-    entry_ = &entry;
-  }
   executor_->Plan(problem, tables_, *workspace_, stream);
   problem_ = problem;
   is_planned_ = true;
+  if (Logs(5)) [[unlikely]]
+    LogReturn(name_ + ".plan", {});
+}
+
+void PlannedAttention::PlanOnDevice(const AttentionProblem& given, const PageTable& pages,
+                                    Backend backend, Stream stream) {
+  FLASHINFER_CHECK(workspace_->device().type == DeviceType::kCuda,
+                   "workspace: is in host memory, a plan on the device needs a CUDA device");
+  AttentionProblem problem = given;
+  problem.arch = cuda::ArchOf(workspace_->device());
+  is_planned_ = false;
+  ChooseEntry(problem, backend);
+  tables_.device = workspace_->device();
+  const DeviceLengths lengths = ReadDevicePageTable(pages, problem.page_size, tables_);
+  ReadQueryLengths({}, tables_);
+  executor_->PlanOnDevice(problem, tables_, lengths, *workspace_, stream);
+  problem_ = problem;
+  device_pages_ = pages;
+  is_planned_ = true;
+  Replan(stream);
+}
+
+void PlannedAttention::Replan(Stream stream) const {
+  FLASHINFER_CHECK(is_planned_ && device_pages_.indptr.defined(),
+                   "Replan() was called before a successful PlanOnDevice()");
+  // Lengths as they are now: to who reads the log, this is a plan of them.
+  if (Logs(1)) [[unlikely]]
+    LogPlan(problem_, {.pages = device_pages_});
+  executor_->Replan(stream);
   if (Logs(5)) [[unlikely]]
     LogReturn(name_ + ".plan", {});
 }

@@ -34,12 +34,18 @@ class PlannedAttention {
 
   void Plan(const AttentionProblem& problem, const AttentionPlanInputs& inputs, Backend backend,
             Stream stream);
+  /// One token a request; all of `pages` is on the device.
+  void PlanOnDevice(const AttentionProblem& problem, const PageTable& pages, Backend backend,
+                    Stream stream);
+  void Replan(Stream stream) const;
   void Run(const AttentionTensors& tensors, Stream stream) const;
 
  private:
   /// Whether calls are logged at `level` or above.
   bool Logs(int level) const;
+  void LogPlan(const AttentionProblem& problem, const AttentionPlanInputs& inputs) const;
   void Read(const AttentionPlanInputs& inputs, const AttentionProblem& problem);
+  void ChooseEntry(const AttentionProblem& problem, Backend backend);
 
   std::string name_;
   Chooser chooser_;
@@ -48,6 +54,7 @@ class PlannedAttention {
   AttentionTables tables_;
   const AttentionEntry* entry_ = nullptr;
   std::unique_ptr<AttentionExecutor> executor_;
+  PageTable device_pages_;  ///< undefined after a plan on the host
   bool is_planned_ = false;
 };
 

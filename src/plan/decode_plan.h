@@ -6,11 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "kernels/attention/decode_spec.h"
+#include "kernels/attention/decode_plan_spec.h"
 
 namespace flashinfer {
 
 using kernels::DecodePiece;
+using kernels::DecodePlanLimits;
 
 /// One query token a request. Every KV head does the same, so heads do not appear.
 struct DecodeBatch {
@@ -19,21 +20,20 @@ struct DecodeBatch {
   int32_t window_left = -1;             ///< keys left of its own position; -1: all
 };
 
-struct DecodePlanLimits {
-  int32_t num_slots = 1;       ///< blocks of a head that run at the same time
-  int32_t slots_per_wave = 0;  ///< of these, one block a multiprocessor; 0: all
-  int32_t kv_tile = 32;        ///< pieces that are cut off are multiples of it
-  int32_t min_kv_chunk = 128;  ///< keys of a piece that is cut off at least
-  /// Cuts are made every so many keys, whatever the batch; 0: as balance wants.
-  int32_t fixed_kv_chunk = 0;
-  int64_t max_partials = 0;  ///< pieces that may leave partial results; too few: nothing is cut
-};
-
 struct DecodePlan {
   std::vector<DecodePiece> pieces;  ///< in the order of requests and keys
   std::vector<int32_t> slot_begin;  ///< [num_slots + 1], into pieces
   int32_t num_partials = 0;
   int32_t num_merges = 0;  ///< requests of several pieces
+
+  /// What is used on the way.
+  struct Scratch {
+    std::vector<kernels::DecodeSlotStart> slot_starts;
+    std::vector<int32_t> cuts;
+    std::vector<int64_t> sums;
+    std::vector<int32_t> num_pieces;
+  };
+  Scratch scratch;
 };
 
 /// Every key that a request sees is in exactly one piece; a request that sees none has one empty

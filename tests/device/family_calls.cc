@@ -8,6 +8,7 @@
 
 #include "flashinfer/flashinfer.h"
 #include "support/cases/attention.h"
+#include "support/page_tables.h"
 
 namespace flashinfer::test {
 namespace {
@@ -154,38 +155,40 @@ FamilyCall MergeCall(Device device, bool merges_many) {
           .on = on};
 }
 
-/// As many requests each time, of other lengths: some cut into pieces, some not, one empty.
-FamilyCall DecodeCall(Device device) {
+/// As many requests each time, of other lengths: some cut into pieces, some not, one empty. The
+/// plan is part of the call where the device makes it.
+FamilyCall DecodeCall(Device device, bool plans_on_device) {
   struct Tensors {
     explicit Tensors(Device where)
         : problem(AttentionOf(DType::kBF16, DType::kBF16, DType::kBF16, 8, 2, 64, 64, 16)),
           in({problem, {1, 1, 1, 1}, {3000, 3000, 3000, 3000}}, 5),
           table(in.indices),
+          indptr(5, 0),
+          last(4, 0),
           workspace(where),
           decode(workspace) {
       problem.arch = cuda::ArchOf(where);
     }
     /// Every request has pages for 3000 tokens, and uses the first of them.
-    void Plan(std::mt19937_64& rng, DeviceCopies& on, Stream stream) {
-      std::vector<int32_t> indptr{0};
-      std::vector<int32_t> last;
+    void Plan(std::mt19937_64& rng, DeviceCopies& on, bool on_device, Stream stream) {
       const bool has_empty = rng() % 2 == 0;
       for (size_t b = 0; b < 4; ++b) {
         const auto kv_len = static_cast<int32_t>(b == 3 && has_empty ? 0 : rng() % 3000 + 1);
         const int32_t num_pages = (kv_len + 15) / 16;
-        std::copy_n(in.indices.begin() + in.indptr[b], num_pages, table.begin() + indptr.back());
-        indptr.push_back(indptr.back() + num_pages);
-        last.push_back(kv_len == 0 ? 0 : (kv_len - 1) % 16 + 1);
+        std::copy_n(in.indices.begin() + in.indptr[b], num_pages, table.begin() + indptr[b]);
+        indptr[b + 1] = indptr[b] + num_pages;
+        last[b] = kv_len == 0 ? 0 : (kv_len - 1) % 16 + 1;
       }
-      const auto view = [](const std::vector<int32_t>& x, int64_t size) {
-        return TensorView(x.data(), DType::kI32, {size});
-      };
-      decode.Plan(problem, {view(indptr, 5), on(view(table, indptr.back())), view(last, 4)}, {},
-                  stream);
+      const TensorView pages = on(ViewOf(table));
+      if (!on_device)
+        return decode.Plan(problem, {ViewOf(indptr), pages, ViewOf(last)}, {}, stream);
+      if (std::exchange(is_planned, true)) return;
+      decode.PlanOnDevice(problem, {on(ViewOf(indptr)), pages, on(ViewOf(last))}, {}, stream);
     }
     AttentionProblem problem;
     AttentionInputs in;
-    std::vector<int32_t> table;
+    std::vector<int32_t> table, indptr, last;
+    bool is_planned = false;
     Workspace workspace;
     BatchDecode decode;
   };
@@ -193,18 +196,19 @@ FamilyCall DecodeCall(Device device) {
   auto t = std::make_shared<Tensors>(device);
   (*on)(t->in.k_pool);
   (*on)(t->in.v_pool);
-  (*on)(TensorView(t->table.data(), DType::kI32, {static_cast<int64_t>(t->table.size())}));
-  const auto prepare = [t, on](uint64_t seed, Stream stream) {
+  (*on)(ViewOf(t->table));
+  const auto prepare = [t, on, plans_on_device](uint64_t seed, Stream stream) {
     std::mt19937_64 rng(seed);
     t->in.q.FillNormal(rng);
-    t->Plan(rng, *on, stream);
+    t->Plan(rng, *on, plans_on_device, stream);
   };
-  return {.name = "batch_decode",
+  return {.name = plans_on_device ? "batch_decode, planned on the device" : "batch_decode",
           .prepare = prepare,
           .run =
-              [t, on](Stream stream) {
+              [t, on, plans_on_device](Stream stream) {
                 DeviceCopies& d = *on;
                 const PagedKvCache cache = t->in.cache();
+                if (plans_on_device) t->decode.Replan(stream);
                 t->decode.Run(d(t->in.q), {d(cache.k), d(cache.v), cache.layout}, d(t->in.out),
                               d(t->in.lse), {}, stream);
               },
@@ -241,7 +245,8 @@ std::vector<FamilyCall> FamilyCalls(Device device) {
   calls.push_back(PageCall(device, true));
   calls.push_back(MergeCall(device, false));
   calls.push_back(MergeCall(device, true));
-  calls.push_back(DecodeCall(device));
+  calls.push_back(DecodeCall(device, false));
+  calls.push_back(DecodeCall(device, true));
   return calls;
 }
 

@@ -41,6 +41,28 @@ class FLASHINFER_API BatchDecode {
   void Plan(const AttentionProblem& problem, const PageTable& pages, Backend backend = Backend(),
             Stream stream = {});
 
+  /// As Plan(), of lengths that the host does not know: Replan(), and this call at its end, makes
+  /// the plan that Plan() would make, on the device. Launches keep their shapes, so a recording of
+  /// Replan() and any number of Run()s serves all batches of these sizes at most.
+  ///
+  ///   pages.indptr         [max_requests + 1]  i32, up to 4096 requests
+  ///   pages.indices        [max_pages]         i32
+  ///   pages.last_page_len  [max_requests]      i32
+  ///
+  /// All three are on the CUDA device of the workspace, stay there, and hold what Plan() asks for
+  /// when Replan() runs, except that indptr[max_requests] may be anything up to max_pages. Nothing
+  /// tells when they do not: a page beyond the last is left out, a request whose pages end before
+  /// they begin has none. Requests that a batch has less than max_requests have no page. Run()
+  /// takes q, out and lse of max_requests.
+  ///
+  /// Throws kInvalidArgument and kUnsupported as Plan() does, the latter also where the backend
+  /// plans on the host only. It may allocate and compile; Replan() never does.
+  void PlanOnDevice(const AttentionProblem& problem, const PageTable& pages,
+                    Backend backend = Backend(), Stream stream = {});
+
+  /// Plans the lengths that are on the device when the stream gets here.
+  void Replan(Stream stream = {}) const;
+
   /// A request with kv_len 0 gives 0 and lse -inf.
   ///
   ///   q    [num_requests, num_qo_heads, head_dim_qk]

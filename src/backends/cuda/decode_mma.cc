@@ -55,13 +55,6 @@ int32_t LikelyAccessBytes(const AttentionProblem& p) {
 
 class DecodeMma final : public PagedDecode {
  public:
-  void Plan(const AttentionProblem& problem, const AttentionTables& tables, Workspace& workspace,
-            Stream stream) override {
-    spec_ = SpecOf(problem, LikelyAccessBytes(problem));
-    kernel_ = &jit::GetKernel(spec_, tables.device);
-    PlanTables(problem, tables, *kernel_, GridOf(problem, spec_), workspace, stream);
-  }
-
   void Run(const AttentionTensors& t, Stream stream) const override {
     if (is_empty()) return;
     DecodeMmaSpec spec = spec_;
@@ -72,6 +65,13 @@ class DecodeMma final : public PagedDecode {
   }
 
  private:
+  const Kernel& Prepare(const AttentionProblem& problem, Device device, DecodeGrid& grid) override {
+    spec_ = SpecOf(problem, LikelyAccessBytes(problem));
+    kernel_ = &jit::GetKernel(spec_, device);
+    grid = GridOf(problem, spec_);
+    return *kernel_;
+  }
+
   DecodeMmaSpec spec_;
   const Kernel* kernel_ = nullptr;
 };

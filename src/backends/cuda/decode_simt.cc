@@ -53,14 +53,6 @@ int32_t AccessBytes(const AttentionTensors& t, const AttentionProblem& p) {
 
 class DecodeSimt final : public PagedDecode {
  public:
-  void Plan(const AttentionProblem& problem, const AttentionTables& tables, Workspace& workspace,
-            Stream stream) override {
-    // Rows of caches are aligned to 16 bytes but for odd strides and sizes, which Run() sees.
-    spec_ = SpecOf(problem, 16);
-    kernel_ = &jit::GetKernel(spec_, tables.device);
-    PlanTables(problem, tables, *kernel_, GridOf(problem, spec_), workspace, stream);
-  }
-
   void Run(const AttentionTensors& t, Stream stream) const override {
     if (is_empty()) return;
     const kernels::DecodeSpec spec = SpecFor(t);
@@ -69,6 +61,14 @@ class DecodeSimt final : public PagedDecode {
   }
 
  private:
+  const Kernel& Prepare(const AttentionProblem& problem, Device device, DecodeGrid& grid) override {
+    // Rows of caches are aligned to 16 bytes but for odd strides and sizes, which Run() sees.
+    spec_ = SpecOf(problem, 16);
+    kernel_ = &jit::GetKernel(spec_, device);
+    grid = GridOf(problem, spec_);
+    return *kernel_;
+  }
+
   /// The planned spec; another one of the same tiles where rows are less aligned than that.
   kernels::DecodeSpec SpecFor(const AttentionTensors& t) const {
     kernels::DecodeSpec spec = spec_;

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "kernels/activation/activation_spec.h"
 #include "kernels/attention/decode_mma_spec.h"
+#include "kernels/attention/decode_plan_spec.h"
 #include "kernels/attention/decode_spec.h"
 #include "kernels/attention/merge_states_spec.h"
 #include "kernels/attention/prefill_spec.h"
@@ -49,6 +50,7 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::ArgMaxSpec>(),
       Family<kernels::ChainSpeculativeSpec>(),
       Family<kernels::DecodeMmaSpec>(),
+      Family<kernels::DecodePlanSpec>(),
       Family<kernels::DecodeSpec>(),
       Family<kernels::GatherRowsSpec>(),
       Family<kernels::LinearMmaSpec>(),

@@ -10,6 +10,8 @@
 #include "core/check.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
+#include "jit/store.h"
+#include "kernels/attention/decode_plan_walk.h"
 
 namespace flashinfer::cuda {
 namespace {
@@ -89,24 +91,73 @@ bool IsWide(const PagedKvCache& cache, int64_t access_elements) {
   return false;
 }
 
-void PagedDecode::PlanTables(const AttentionProblem& problem, const AttentionTables& tables,
-                             const Kernel& kernel, const DecodeGrid& grid, Workspace& workspace,
-                             Stream stream) {
+void PagedDecode::Plan(const AttentionProblem& problem, const AttentionTables& tables,
+                       Workspace& workspace, Stream stream) {
   CheckLengths(tables);
+  Keep(problem, tables);
+  const DecodePlanLimits limits = LimitsOn(Prepare(problem, device_, grid_), workspace);
+  PlanDecode({tables.kv_len, tables.kv_begin, problem_.window_left}, limits, plan_);
+  // Sizes for any batch of so many requests: addresses that a graph has recorded stay valid.
+  ReservePartials(std::max<int64_t>(limits.max_partials, plan_.num_partials), workspace);
+  LayOut(std::max(static_cast<int64_t>(plan_.pieces.size()), num_requests_ + num_slots_),
+         plan_.num_merges);
+  Upload(StreamOn(device_, stream));
+}
+
+void PagedDecode::PlanOnDevice(const AttentionProblem& problem, const AttentionTables& tables,
+                               const DeviceLengths& lengths, Workspace& workspace, Stream) {
+  FLASHINFER_CHECK(lengths.max_requests <= kernels::kMaxDevicePlanRequests,
+                   "last_page_len: has {} requests, a plan on the device takes at most {}",
+                   lengths.max_requests, kernels::kMaxDevicePlanRequests);
+  Keep(problem, tables);
+  const DecodePlanLimits limits = LimitsOn(Prepare(problem, device_, grid_), workspace);
+  planner_ = &jit::GetKernel(kernels::MakeDecodePlanSpec(lengths.max_requests), device_);
+  const int64_t max_pieces = kernels::MaxDecodePieces(
+      limits, num_requests_, int64_t{lengths.max_pages} * problem.page_size);
+  const bool is_fixed = limits.fixed_kv_chunk > 0;
+  ReservePartials(is_fixed ? max_pieces : limits.max_partials, workspace);
+  LayOut(max_pieces, is_fixed ? num_requests_ : num_slots_);
+  auto* starts = reinterpret_cast<kernels::DecodeSlotStart*>(block_ + planner_at_);
+  auto* cuts = reinterpret_cast<int32_t*>(starts + num_slots_);
+  planner_params_ = {.indptr = lengths.indptr,
+                     .last_page_len = lengths.last_page_len,
+                     .indptr_stride = lengths.indptr_stride,
+                     .last_page_len_stride = lengths.last_page_len_stride,
+                     .slots = reinterpret_cast<kernels::DecodeSlot*>(block_),
+                     .memory = {.pieces = reinterpret_cast<DecodePiece*>(block_ + pieces_at_),
+                                .slot_begin = cuts + num_slots_,
+                                .slot_starts = starts,
+                                .cuts = cuts,
+                                .sums = nullptr,
+                                .num_pieces = nullptr},
+                     .limits = limits,
+                     .num_requests = lengths.max_requests,
+                     .max_pages = lengths.max_pages,
+                     .page_size = problem.page_size,
+                     .window_left = problem.window_left};
+}
+
+void PagedDecode::Replan(Stream given) const {
+  if (is_empty()) return;
+  const Stream stream = StreamOn(device_, given);
+  Launch(*planner_, {}, planner_params_, stream);
+  // Counters begin at 0. And kernels of decode read the plan before they wait for the kernel ahead
+  // of them: what lies between must not be a kernel.
+  FillBytes(block_ + counters_at_, 0, planner_at_ - counters_at_, stream);
+}
+
+void PagedDecode::Keep(const AttentionProblem& problem, const AttentionTables& tables) {
   problem_ = problem;
   if (problem.sm_scale == 0) {
     problem_.sm_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim_qk));
   }
-  grid_ = grid;
+  num_requests_ = tables.num_requests();
   pages_ = problem.page_size == kNoPages ? nullptr : tables.pages;
   pages_stride_ = tables.pages_stride;
   device_ = tables.device;
-  PlanPieces(tables, kernel, workspace);
-  Upload(tables, StreamOn(device_, stream));
 }
 
-void PagedDecode::PlanPieces(const AttentionTables& tables, const Kernel& kernel,
-                             Workspace& workspace) {
+DecodePlanLimits PagedDecode::LimitsOn(const Kernel& kernel, const Workspace& workspace) {
   const int64_t resident = int64_t{kernel.device->num_sms} * std::max(1, kernel.blocks_per_sm);
   num_slots_ = NumSlots(resident, num_tiles());
   const int64_t wave = std::max<int64_t>(1, kernel.device->num_sms / num_tiles());
@@ -115,42 +166,38 @@ void PagedDecode::PlanPieces(const AttentionTables& tables, const Kernel& kernel
                           .kv_tile = grid_.kv_tile,
                           .fixed_kv_chunk = problem_.fixed_split_size,
                           .max_partials = MaxPartials(num_slots_)};
-  const int64_t rows_per_partial = num_tiles() * grid_.rows_tile;
   // A workspace that cannot hold partial results gets a plan without.
-  if (PartialBytes(limits.max_partials * rows_per_partial, grid_.num_columns) >
-      workspace.max_bytes()) {
-    limits.max_partials = 0;
-  }
-  PlanDecode({tables.kv_len, tables.kv_begin, problem_.window_left}, limits, plan_);
-  // Sizes for any batch of so many requests: addresses that a graph has recorded stay valid.
-  const int64_t num_rows =
-      std::max<int64_t>(limits.max_partials, plan_.num_partials) * rows_per_partial;
+  const int64_t num_rows = limits.max_partials * num_tiles() * grid_.rows_tile;
+  if (PartialBytes(num_rows, grid_.num_columns) > workspace.max_bytes()) limits.max_partials = 0;
+  return limits;
+}
+
+void PagedDecode::ReservePartials(int64_t num_partials, Workspace& workspace) {
+  const int64_t num_rows = num_partials * num_tiles() * grid_.rows_tile;
   partial_o_at_ = MlBytes(num_rows);
   partial_bytes_ = PartialBytes(num_rows, grid_.num_columns);
   workspace.Reserve(partial_bytes_);
   workspace_ = &workspace;
 }
 
-void PagedDecode::Upload(const AttentionTables& tables, Stream stream) {
-  const auto num_pieces =
-      std::max(static_cast<int64_t>(plan_.pieces.size()), tables.num_requests() + num_slots_);
-  const int64_t num_counters = std::max<int64_t>(num_slots_, plan_.num_merges) * num_tiles();
+void PagedDecode::LayOut(int64_t num_pieces, int64_t num_merges) {
+  const int64_t num_counters = std::max(num_slots_, num_merges) * num_tiles();
   pieces_at_ = Aligned(static_cast<size_t>(num_slots_) * sizeof(kernels::DecodeSlot));
   counters_at_ = pieces_at_ + Aligned(static_cast<size_t>(num_pieces) * sizeof(DecodePiece));
-  const size_t bytes = counters_at_ + Aligned(static_cast<size_t>(num_counters) * 4);
+  planner_at_ = counters_at_ + Aligned(static_cast<size_t>(num_counters) * 4);
+  // Starts of slots, cuts, begins of slots.
+  const size_t bytes = planner_at_ + static_cast<size_t>(num_slots_ + 1) * 16;
   if (memory_ == nullptr || memory_->device() != device_) {
     memory_ = std::make_unique<Workspace>(device_);
   }
   block_ = static_cast<char*>(memory_->Reserve(bytes));
-  staging_.assign(bytes, 0);  // counters begin at 0
+}
+
+void PagedDecode::Upload(Stream stream) {
+  staging_.assign(planner_at_, 0);  // counters begin at 0
   auto* slots = reinterpret_cast<kernels::DecodeSlot*>(staging_.data());
-  for (size_t i = 0; i + 1 < plan_.slot_begin.size(); ++i) {
-    const int32_t begin = plan_.slot_begin[i];
-    const int32_t count = plan_.slot_begin[i + 1] - begin;
-    if (count == 0) continue;
-    slots[i] = {.first = plan_.pieces[static_cast<size_t>(begin)],
-                .num_pieces = count,
-                .first_index = begin};
+  for (int32_t s = 0; s < num_slots_; ++s) {
+    slots[s] = kernels::DecodeSlotOf(plan_.pieces.data(), plan_.slot_begin.data(), s);
   }
   std::copy(plan_.pieces.begin(), plan_.pieces.end(),
             reinterpret_cast<DecodePiece*>(staging_.data() + pieces_at_));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/kernel.h"
+#include "kernels/attention/decode_plan_spec.h"
 #include "ops/attention.h"
 #include "plan/decode_plan.h"
 
@@ -29,25 +30,34 @@ size_t DecodePartialBytes(const AttentionProblem& problem, const DecodeGrid& gri
 bool IsWide(const PagedKvCache& cache, int64_t access_elements);
 
 class PagedDecode : public AttentionExecutor {
+ public:
+  /// Throws kInvalidArgument for lengths that kernels cannot count.
+  void Plan(const AttentionProblem& problem, const AttentionTables& tables, Workspace& workspace,
+            Stream stream) final;
+  void PlanOnDevice(const AttentionProblem& problem, const AttentionTables& tables,
+                    const DeviceLengths& lengths, Workspace& workspace, Stream stream) final;
+  void Replan(Stream stream) const final;
+
  protected:
-  /// Keeps the problem, shares the batch among the blocks of `kernel`, and copies the tables in the
-  /// order of `stream`. Throws kInvalidArgument for lengths that kernels cannot count.
-  void PlanTables(const AttentionProblem& problem, const AttentionTables& tables,
-                  const Kernel& kernel, const DecodeGrid& grid, Workspace& workspace,
-                  Stream stream);
+  /// Gets the kernel of a problem ready.
+  virtual const Kernel& Prepare(const AttentionProblem& problem, Device device,
+                                DecodeGrid& grid) = 0;
 
   /// Launches `kernel`, which reads the cache in accesses of so many elements.
   void LaunchOn(const Kernel& kernel, const AttentionTensors& tensors, int64_t access_elements,
                 Stream stream) const;
 
-  bool is_empty() const { return plan_.pieces.empty(); }
+  bool is_empty() const { return num_requests_ == 0; }
   const AttentionProblem& problem() const { return problem_; }
   Device device() const { return device_; }
 
  private:
   int64_t num_tiles() const { return int64_t{problem_.num_kv_heads} * grid_.row_tiles; }
-  void PlanPieces(const AttentionTables& tables, const Kernel& kernel, Workspace& workspace);
-  void Upload(const AttentionTables& tables, Stream stream);
+  void Keep(const AttentionProblem& problem, const AttentionTables& tables);
+  DecodePlanLimits LimitsOn(const Kernel& kernel, const Workspace& workspace);
+  void ReservePartials(int64_t num_partials, Workspace& workspace);
+  void LayOut(int64_t num_pieces, int64_t num_merges);
+  void Upload(Stream stream);
   kernels::DecodeParams ParamsOf(const AttentionTensors& tensors, int64_t access_elements) const;
 
   AttentionProblem problem_;
@@ -58,14 +68,18 @@ class PagedDecode : public AttentionExecutor {
   std::unique_ptr<Workspace> memory_;
   Workspace* workspace_ = nullptr;
   Device device_;
+  int64_t num_requests_ = 0;
   int64_t num_slots_ = 1;
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;
-  char* block_ = nullptr;  ///< of memory_: slots, pieces, counters
+  char* block_ = nullptr;  ///< of memory_: slots, pieces, counters, and what a planner needs
   size_t pieces_at_ = 0;
   size_t counters_at_ = 0;
+  size_t planner_at_ = 0;
   size_t partial_o_at_ = 0;  ///< in the workspace, behind maxima and sums
   size_t partial_bytes_ = 0;
+  const Kernel* planner_ = nullptr;
+  kernels::DecodePlanParams planner_params_ = {};
 };
 
 }  // namespace flashinfer::cuda
