@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated parts of README.md: the example, the support matrix, the measurements.
+"""Writes the generated parts of README.md: the examples, the support matrix, the measurements.
 
 Each lies between <!-- NAME: generated --> and <!-- NAME: end -->; the roofline is drawn beside the
 measurements. With --check, writes nothing and exits with 1 when something is not up to date.
@@ -20,9 +20,10 @@ README = ROOT / "README.md"
 ROOFLINE = ROOT / "benchmarks/results/roofline.svg"
 
 
-def example():
-    lines = (ROOT / "tests/install/consumer/consumer.cc").read_text(encoding="utf-8").split("\n")
-    return "```cpp\n" + "\n".join(lines[2:]).strip() + "\n```"
+def example(path, language):
+    """A file without its first two lines, which say what it is."""
+    lines = (ROOT / path).read_text(encoding="utf-8").split("\n")
+    return f"```{language}\n" + "\n".join(lines[2:]).strip() + "\n```"
 
 
 def matrix(flashinfer):
@@ -97,7 +98,8 @@ def main():
     parser.add_argument("--flashinfer", default=str(ROOT / "build/release/bin/flashinfer"))
     options = parser.parse_args()
     text = README.read_text(encoding="utf-8")
-    text = replace(text, "example", example())
+    text = replace(text, "example", example("tests/install/consumer/consumer.cc", "cpp"))
+    text = replace(text, "python example", example("examples/python/readme_example.py", "python"))
     text = replace(text, "matrix", matrix(options.flashinfer))
     text = replace(text, "results", results())
     files = {README: text, ROOFLINE: roofline.current()}
