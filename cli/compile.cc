@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `flashinfer compile`: one kernel, what it takes and how long it took.
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -64,8 +65,11 @@ void WriteFile(const std::string& path, const std::string& bytes) {
 
 int Compile(const KernelOptions& options) {
   const CompileOptions& o = options.compile;
+  std::optional<AttentionVariant> variant;
+  if (!o.variant.empty()) variant = AttentionVariant::FromFile(o.variant);
+  const AttentionVariant* const code = variant ? &*variant : nullptr;
   if (o.show) {
-    fmt::print("{}", KernelSource(o.spec));
+    fmt::print("{}", KernelSource(o.spec, code));
     return 0;
   }
   CatchInterrupt();
@@ -74,7 +78,7 @@ int Compile(const KernelOptions& options) {
   for (const std::string& arch : o.archs) {
     try {
       const CompiledKernel kernel =
-          o.use_cache ? GetKernel(o.spec, arch) : CompileKernel(o.spec, arch);
+          o.use_cache ? GetKernel(o.spec, arch, code) : CompileKernel(o.spec, arch, code);
       if (!o.output.empty()) WriteFile(o.output, kernel.cubin);
       if (options.json) {
         all.push_back(Json(kernel));

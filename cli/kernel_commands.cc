@@ -33,6 +33,8 @@ void AddCompile(CLI::App& app, KernelOptions& options) {
   command.add_option("spec", o.spec, "A kernel family and fields; see list-modules")->required();
   AddArchs(command, o.archs)->capture_default_str();
   command.add_option("-o,--output", o.output, "Write the CUBIN")->type_name("FILE");
+  command.add_option("--variant", o.variant, "Code of an attention variant; docs/variants.md")
+      ->type_name("FILE");
   command.add_flag("--show", o.show, "Print the unit that is compiled, and stop");
   command.add_flag("--sass", o.sass, "Print the machine code, where nvdisasm is found");
   command.add_flag("--cached", o.use_cache, "Take it from packs or the cache, or leave it there");

@@ -15,7 +15,8 @@ namespace flashinfer::cli {
 struct CompileOptions {
   std::string spec;
   std::vector<std::string> archs{"90a"};
-  std::string output;  ///< of the CUBIN; empty: nowhere
+  std::string output;   ///< of the CUBIN; empty: nowhere
+  std::string variant;  ///< file of an attention variant; empty: none
   bool show = false;
   bool sass = false;
   bool use_cache = false;

@@ -28,6 +28,7 @@ ALLOWED = {
                 "src/backends"],
     "bindings/tvm_ffi": ["include"],
     "examples/engine": ["include"],
+    "examples/variants": [],
     "cli": ["include", "src/core", "examples/engine"],
     # check and bench: a program of their own.
     "cli/cases": ["include", "src/core", "src/cuda", "cli", "tests/support", "benchmarks"],

@@ -9,6 +9,7 @@
 #include "flashinfer/attention/mla.h"
 #include "flashinfer/attention/prefill.h"
 #include "flashinfer/attention/problem.h"
+#include "flashinfer/attention/variant.h"
 #include "flashinfer/backend.h"
 #include "flashinfer/config.h"
 #include "flashinfer/cpu.h"

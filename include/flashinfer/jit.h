@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "flashinfer/attention/variant.h"
 #include "flashinfer/error.h"
 #include "flashinfer/export.h"
 
@@ -42,7 +43,10 @@ FLASHINFER_API std::vector<std::string> KernelArchs();
 
 /// The unit that is compiled for a spec. Throws kInvalidArgument when the spec names no family or
 /// a field that it has not.
-FLASHINFER_API std::string KernelSource(std::string_view spec);
+/// A user's variant is compiled into kernels of the families decode.simt, decode.mma and
+/// prefill.mma; null: none.
+FLASHINFER_API std::string KernelSource(std::string_view spec,
+                                        const AttentionVariant* variant = nullptr);
 
 /// The lowest compute capability that a spec compiles for, 80. Throws as KernelSource() does.
 FLASHINFER_API int32_t KernelMinArch(std::string_view spec);
@@ -68,10 +72,12 @@ struct CompiledKernel {
 /// Gets the kernel of a spec for an architecture: from packs, from the cache, or compiled and then
 /// kept there. Throws kCompile when it does not compile, kUnsupported when nothing here can
 /// compile it.
-FLASHINFER_API CompiledKernel GetKernel(std::string_view spec, std::string_view arch);
+FLASHINFER_API CompiledKernel GetKernel(std::string_view spec, std::string_view arch,
+                                        const AttentionVariant* variant = nullptr);
 
 /// Compiles it in any case, and keeps nothing.
-FLASHINFER_API CompiledKernel CompileKernel(std::string_view spec, std::string_view arch);
+FLASHINFER_API CompiledKernel CompileKernel(std::string_view spec, std::string_view arch,
+                                            const AttentionVariant* variant = nullptr);
 
 /// A kernel in the cache folder.
 struct CachedKernel {

@@ -77,7 +77,10 @@ const std::vector<std::string>& CompilerOptions() {
 std::string Digest(const Unit& unit, Target target) {
   std::string text = unit.source;  // spec and sizes are in it
   for (const std::string& part : CompilerOptions()) text.append("\n").append(part);
-  text.append("\n").append(Name(target)).append("\n").append(FindHeader(unit.header).closure_hash);
+  text.append("\n").append(Name(target));
+  for (const std::string& header : unit.headers) {
+    text.append("\n").append(FindHeader(header).closure_hash);
+  }
   return Hash128(text);
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <set>
 
 #include "core/check.h"
 #include "core/text.h"
@@ -30,7 +31,12 @@ class Program {
     std::vector<const char*> texts;
     std::vector<const char*> names;
     const std::span<const EmbeddedHeader> headers = EmbeddedHeaders();
-    for (uint16_t index : FindHeader(unit.header).closure) {  // views of string literals
+    std::set<uint16_t> indices;
+    for (const std::string& header : unit.headers) {
+      const std::span<const uint16_t> closure = FindHeader(header).closure;
+      indices.insert(closure.begin(), closure.end());
+    }
+    for (uint16_t index : indices) {  // views of string literals
       texts.push_back(headers[index].text.data());
       names.push_back(headers[index].name.data());
     }

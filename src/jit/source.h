@@ -2,10 +2,12 @@
 // The source of a kernel: embedded headers, and the unit that is rendered from a spec.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/fields.h"
 
@@ -26,12 +28,12 @@ const EmbeddedHeader& FindHeader(std::string_view name);
 
 /// One kernel, ready to be compiled for an architecture.
 struct Unit {
-  std::string spec;     ///< text form, `norm.simt dtype=bf16 …`
-  std::string header;   ///< the one that it includes
-  std::string source;   ///< what the compiler reads
-  int32_t num_threads;  ///< of a block
-  int32_t smem_bytes;   ///< dynamic, of a block
-  int32_t min_arch;     ///< the lowest compute capability, 75
+  std::string spec;                  ///< text form, `norm.simt dtype=bf16 …`
+  std::vector<std::string> headers;  ///< those that it includes
+  std::string source;                ///< what the compiler reads
+  int32_t num_threads;               ///< of a block
+  int32_t smem_bytes;                ///< dynamic, of a block
+  int32_t min_arch;                  ///< the lowest compute capability, 75
 };
 
 // How a value of a spec is written in C++. An enumeration of a family adds an overload beside its
@@ -42,15 +44,37 @@ std::string SourceText(int64_t value);
 std::string SourceText(float value);
 std::string SourceText(DType value);
 
+/// Code of a user within a unit; it stands before the entry. Where MinBlocksPerSm() bounds the
+/// registers, the unit asks for a block less, so that the code has some of its own.
+struct UserCode {
+  std::string name;      ///< behind the spec's text form, `variant=…`
+  std::string header;    ///< that it needs beside the family's
+  std::string text;      ///< lines
+  std::string params;    ///< the type of the entry's parameters
+  std::string argument;  ///< of Run() behind the spec
+};
+
+/// What the text of a unit is made from.
+struct UnitParts {
+  std::string_view type;
+  std::string_view fields;
+  size_t params_bytes;
+  int32_t min_blocks;  ///< of MinBlocksPerSm(); 0: it bounds nothing
+  std::string_view run;
+};
+
+/// Writes the text of a unit, and what user's code adds to its spec and headers.
+void AppendUnit(const UnitParts& parts, const UserCode* user, Unit& unit);
+
 /// Renders the unit of a spec: a struct with kName, kType, kHeader, kNamespace, kMinArch, a type
 /// Params, a field list, and functions NumThreads(spec) and SmemBytes(spec) beside it;
 /// MinBlocksPerSm(spec) where that bounds its registers, MinArch(spec) where some of its specs need
 /// more than kMinArch. Its header has a function template Run<spec>(params) in the namespace
 /// kNamespace.
 template <class Spec>
-Unit Render(const Spec& spec) {
+Unit Render(const Spec& spec, const UserCode* user = nullptr) {
   Unit unit{.spec = FieldsText(Spec::kName, spec),
-            .header = Spec::kHeader,
+            .headers = {Spec::kHeader},
             .source = {},
             .num_threads = NumThreads(spec),
             .smem_bytes = SmemBytes(spec),
@@ -63,27 +87,14 @@ Unit Render(const Spec& spec) {
         .append(" = ")
         .append(SourceText(value));
   });
-  const std::string_view type = Spec::kType;
-  constexpr bool kIsBounded = requires { MinBlocksPerSm(spec); };
-  unit.source = fmt::format(
-      "// {spec}\n"
-      "#include \"kernels/portable.h\"\n"
-      "#include \"{header}\"\n\n"
-      "using namespace flashinfer;\n"
-      "using namespace flashinfer::kernels;\n\n"
-      "constexpr {type} kSpec{{{fields}}};\n"
-      "static_assert(sizeof({type}::Params) == {params_bytes});\n"
-      "static_assert(NumThreads(kSpec) == {num_threads});\n"
-      "static_assert(SmemBytes(kSpec) == {smem_bytes});\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(NumThreads(kSpec){min_blocks})\n"
-      "flashinfer_kernel(const __grid_constant__ {type}::Params params) {{\n"
-      "  {run}::Run<kSpec>(params);\n"
-      "}}\n",
-      fmt::arg("spec", unit.spec), fmt::arg("header", unit.header), fmt::arg("type", type),
-      fmt::arg("fields", fields), fmt::arg("params_bytes", sizeof(typename Spec::Params)),
-      fmt::arg("num_threads", unit.num_threads), fmt::arg("smem_bytes", unit.smem_bytes),
-      fmt::arg("min_blocks", kIsBounded ? ", MinBlocksPerSm(kSpec)" : ""),
-      fmt::arg("run", Spec::kNamespace));
+  int32_t min_blocks = 0;
+  if constexpr (requires { MinBlocksPerSm(spec); }) min_blocks = MinBlocksPerSm(spec);
+  AppendUnit({.type = Spec::kType,
+              .fields = fields,
+              .params_bytes = sizeof(typename Spec::Params),
+              .min_blocks = min_blocks,
+              .run = Spec::kNamespace},
+             user, unit);
   return unit;
 }
 

@@ -115,6 +115,7 @@ void CheckExtras(const AttentionProblem& p, const AttentionTables& tables,
   FLASHINFER_CHECK(!x.alibi_slopes.defined() || p.pos_encoding == PositionEncoding::kAlibi,
                    "alibi_slopes: were given, but the plan has pos_encoding={}",
                    Name(p.pos_encoding));
+  CheckVariantValues(p.variant, x.variant_values, tables.device);
   FLASHINFER_CHECK(x.bias.defined() == p.has_bias, "bias: {}, but the plan has has_bias={}",
                    x.bias.defined() ? "was given" : "no tensor was given", p.has_bias);
   if (!p.has_bias) return;

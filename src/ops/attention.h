@@ -13,6 +13,7 @@
 #include "flashinfer/attention/problem.h"
 #include "flashinfer/stream.h"
 #include "flashinfer/tensor.h"
+#include "ops/attention_variant.h"
 
 namespace flashinfer {
 
@@ -42,6 +43,7 @@ void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(has_sinks)
   FLASHINFER_NAMED(fixed_split_size)
   FLASHINFER_NAMED(arch)
+  if (self.variant != nullptr) visit("variant", self.variant);
 }
 
 /// Whether a query sees no key after its own position.

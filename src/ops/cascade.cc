@@ -23,6 +23,8 @@ void CheckCascadeProblem(const AttentionProblem& p) {
                    p.window_left);
   FLASHINFER_CHECK(p.pos_encoding == PositionEncoding::kNone,
                    "pos_encoding: is {}, accepted in a cascade: none", Name(p.pos_encoding));
+  FLASHINFER_CHECK(p.variant == nullptr, "variant: is {}, accepted in a cascade: none",
+                   p.variant->name());
   FLASHINFER_CHECK(!p.has_bias && !p.has_sinks, "{}: is true, accepted in a cascade: false",
                    p.has_bias ? "has_bias" : "has_sinks");
   FLASHINFER_CHECK(

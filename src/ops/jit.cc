@@ -52,12 +52,15 @@ std::vector<std::string> KernelArchs() {
   return names;
 }
 
-std::string KernelSource(std::string_view spec) { return cuda::RenderText(spec).source; }
+std::string KernelSource(std::string_view spec, const AttentionVariant* variant) {
+  return cuda::RenderText(spec, variant).source;
+}
 
 int32_t KernelMinArch(std::string_view spec) { return cuda::RenderText(spec).min_arch; }
 
-CompiledKernel GetKernel(std::string_view spec, std::string_view arch) {
-  const jit::Unit unit = cuda::RenderText(spec);
+CompiledKernel GetKernel(std::string_view spec, std::string_view arch,
+                         const AttentionVariant* variant) {
+  const jit::Unit unit = cuda::RenderText(spec, variant);
   const jit::Target target = jit::ParseTarget(arch);
   const jit::Fetched fetched = jit::Fetch(unit, target);
   CompiledKernel kernel = Describe(unit, target, *fetched.binary);
@@ -66,8 +69,9 @@ CompiledKernel GetKernel(std::string_view spec, std::string_view arch) {
   return kernel;
 }
 
-CompiledKernel CompileKernel(std::string_view spec, std::string_view arch) {
-  const jit::Unit unit = cuda::RenderText(spec);
+CompiledKernel CompileKernel(std::string_view spec, std::string_view arch,
+                             const AttentionVariant* variant) {
+  const jit::Unit unit = cuda::RenderText(spec, variant);
   const jit::Target target = jit::ParseTarget(arch);
   const jit::Compilation compilation = jit::Compile(unit, target);
   CompiledKernel kernel = Describe(unit, target, compilation.binary);

@@ -81,6 +81,7 @@ void PlannedAttention::Plan(const AttentionProblem& given, const AttentionPlanIn
     LogPlan(problem, inputs);
   is_planned_ = false;  // half a plan must not run
   device_pages_ = {};
+  if (problem.variant != nullptr) problem.variant = &variant_.emplace(*problem.variant);
   ChooseEntry(problem, backend);
   Read(inputs, problem);
   executor_->Plan(problem, tables_, *workspace_, stream);
@@ -123,6 +124,16 @@ void PlannedAttention::Run(const AttentionTensors& tensors, Stream stream) const
   if (Logs(1)) [[unlikely]] {
     std::vector<LogArgument> arguments = LogArgumentsOf(tensors);
     arguments.insert(arguments.begin(), {"object", ObjectText(this)});
+    for (size_t i = 0; variant_ && i < tensors.extras.variant_values.size(); ++i) {
+      const VariantValue& value = tensors.extras.variant_values[i];
+      if (i == variant_->parameters().size()) break;
+      const std::string& name = variant_->parameters()[i].name;
+      if (value.tensor.defined()) {
+        arguments.emplace_back(name, value.tensor);
+      } else {
+        arguments.emplace_back(name, ValueText(static_cast<float>(value.number)));
+      }
+    }
     LogCall(name_ + ".run", arguments);
   }
   FLASHINFER_CHECK(is_planned_, "Run() was called before a successful Plan()");

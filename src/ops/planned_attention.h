@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,7 @@ class PlannedAttention {
   Chooser chooser_;
   Workspace* workspace_;
   AttentionProblem problem_;
+  std::optional<AttentionVariant> variant_;  ///< of the problem
   AttentionTables tables_;
   const AttentionEntry* entry_ = nullptr;
   std::unique_ptr<AttentionExecutor> executor_;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "flashinfer/attention/kv_cache.h"
+#include "flashinfer/attention/variant.h"
 #include "flashinfer/export.h"
 #include "flashinfer/tensor.h"
 
@@ -40,6 +42,7 @@ FLASHINFER_API std::string_view Name(PositionEncoding encoding);
 ///     score = sm_scale · q · k   (q, k rotated, or a slope added: see PositionEncoding)
 ///     score = logits_soft_cap · tanh(score / logits_soft_cap), with a soft cap
 ///     score = score + bias[head, i, j], with a bias
+///     score = what a user's variant makes of it, with a variant
 ///
 /// and out = softmax(score over the keys that i sees) · v. A query that sees no key gives 0, and
 /// lse = -inf. Keys and values that a query does not see may hold anything, NaN too.
@@ -68,6 +71,8 @@ struct AttentionProblem {
   /// 0: host memory; 90: a CUDA device of compute capability 9.0. Plan() takes that of its
   /// workspace's device instead.
   int32_t arch = 0;
+  /// A user's code, on CUDA devices; null: none. Plan() keeps what it points to.
+  const AttentionVariant* variant = nullptr;
 
   int32_t group_size() const { return num_qo_heads / num_kv_heads; }
 };
@@ -106,6 +111,8 @@ struct AttentionExtras {
   /// [num_qo_heads or 1, num_tokens, at least the longest kv_len]  f32, f16, bf16: added to scores;
   /// rows are those of q. A key with -inf is not seen. The last dimension is dense.
   TensorView bias = {};
+  /// One for each parameter of the problem's variant, in their order.
+  std::span<const VariantValue> variant_values = {};
 };
 
 /// What SinglePrefill() reads and writes.

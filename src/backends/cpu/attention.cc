@@ -110,6 +110,9 @@ bool IsFloat(DType t) {
 
 bool AcceptsAttention(const AttentionProblem& p, std::string* why) {
   if (p.arch != 0) return Refuse(why, "tensors are on a CUDA device");
+  if (p.variant != nullptr) {
+    return Refuse(why, "a variant is code for CUDA devices, and nothing is compiled here");
+  }
   if (!IsFloat(p.dtype_q)) return Refuse(why, "dtype_q must be f32, f16, bf16, e4m3 or e5m2");
   if (!IsFloat(p.dtype_kv) && p.dtype_kv != DType::kI8) {
     return Refuse(why, "dtype_kv must be f32, f16, bf16, e4m3, e5m2 or i8");

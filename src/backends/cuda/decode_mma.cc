@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "backends/cuda/attention_variant.h"
 #include "backends/cuda/paged_decode.h"
 #include "backends/cuda/problem.h"
-#include "jit/store.h"
 #include "kernels/attention/decode_mma_spec.h"
 
 namespace flashinfer::cuda {
@@ -61,13 +61,14 @@ class DecodeMma final : public PagedDecode {
     spec.access_bytes = std::min(AccessBytes(t.cache, problem()), spec_.access_bytes);
     const int64_t access_elements = spec.access_bytes / SizeBytes(spec.dtype_kv);
     spec.wide_strides = IsWide(t.cache, access_elements);
-    LaunchOn(spec == spec_ ? *kernel_ : jit::GetKernel(spec, device()), t, access_elements, stream);
+    LaunchOn(spec == spec_ ? *kernel_ : VariantKernel(spec, problem().variant, device()), t,
+             access_elements, stream);
   }
 
  private:
   const Kernel& Prepare(const AttentionProblem& problem, Device device, DecodeGrid& grid) override {
     spec_ = SpecOf(problem, LikelyAccessBytes(problem));
-    kernel_ = &jit::GetKernel(spec_, device);
+    kernel_ = &VariantKernel(spec_, problem.variant, device);
     grid = GridOf(problem, spec_);
     return *kernel_;
   }
@@ -101,6 +102,7 @@ bool AcceptsDecodeMma(const AttentionProblem& p, std::string* why) {
   }
   if (p.pos_encoding != PositionEncoding::kNone) return Refuse(why, "pos_encoding must be none");
   if (p.has_bias) return Refuse(why, "has_bias must be 0");
+  if (!AcceptsVariant(p, why)) return false;
   if (p.num_qo_heads > 65535) return Refuse(why, "num_qo_heads must be at most 65535");
   return true;
 }

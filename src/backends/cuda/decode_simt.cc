@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "backends/cuda/attention_variant.h"
 #include "backends/cuda/paged_decode.h"
 #include "backends/cuda/problem.h"
 #include "core/check.h"
-#include "jit/store.h"
 #include "kernels/attention/decode_spec.h"
 
 namespace flashinfer::cuda {
@@ -56,15 +56,15 @@ class DecodeSimt final : public PagedDecode {
   void Run(const AttentionTensors& t, Stream stream) const override {
     if (is_empty()) return;
     const kernels::DecodeSpec spec = SpecFor(t);
-    LaunchOn(spec == spec_ ? *kernel_ : jit::GetKernel(spec, device()), t, spec.vector_size,
-             stream);
+    LaunchOn(spec == spec_ ? *kernel_ : VariantKernel(spec, problem().variant, device()), t,
+             spec.vector_size, stream);
   }
 
  private:
   const Kernel& Prepare(const AttentionProblem& problem, Device device, DecodeGrid& grid) override {
     // Rows of caches are aligned to 16 bytes but for odd strides and sizes, which Run() sees.
     spec_ = SpecOf(problem, 16);
-    kernel_ = &jit::GetKernel(spec_, device);
+    kernel_ = &VariantKernel(spec_, problem.variant, device);
     grid = GridOf(problem, spec_);
     return *kernel_;
   }
@@ -106,6 +106,7 @@ bool AcceptsDecodeSimt(const AttentionProblem& p, std::string* why) {
   }
   if (p.pos_encoding != PositionEncoding::kNone) return Refuse(why, "pos_encoding must be none");
   if (p.has_bias) return Refuse(why, "has_bias must be 0");
+  if (!AcceptsVariant(p, why)) return false;
   if (int64_t{p.num_qo_heads} > 65535) return Refuse(why, "num_qo_heads must be at most 65535");
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "backends/cuda/attention_variant.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/activation/activation_spec.h"
@@ -34,12 +35,52 @@ jit::Unit RenderFields(const std::vector<std::string_view>& fields) {
 }
 
 template <class Spec>
+jit::Unit RenderVariant(const std::vector<std::string_view>& fields,
+                        const AttentionVariant& variant) {
+  return Render(VariantSpec<Spec>{ParseFields<Spec>(fields), variant});
+}
+
+template <class Spec>
 KernelFamily Family() {
-  return {.name = Spec::kName,
-          .header = Spec::kHeader,
-          .min_arch = Spec::kMinArch,
-          .default_spec = FieldsText(Spec::kName, Spec{}),
-          .render = RenderFields<Spec>};
+  KernelFamily family{.name = Spec::kName,
+                      .header = Spec::kHeader,
+                      .min_arch = Spec::kMinArch,
+                      .default_spec = FieldsText(Spec::kName, Spec{}),
+                      .render = RenderFields<Spec>};
+  if constexpr (requires { TakesVariants(Spec{}); }) family.render_variant = RenderVariant<Spec>;
+  return family;
+}
+
+constexpr std::string_view kVariantField = "variant=";
+
+/// Takes `variant=…` out of the words of a spec, and checks that `variant` is that one.
+void TakeVariant(std::vector<std::string_view>& words, const AttentionVariant* variant) {
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (!word->starts_with(kVariantField)) continue;
+    const std::string_view name = word->substr(kVariantField.size());
+    FLASHINFER_CHECK(variant != nullptr,
+                     "variant: '{}' is known by its hash alone; its code must be given too "
+                     "(flashinfer compile SPEC --variant FILE)",
+                     name);
+    FLASHINFER_CHECK(variant->name() == name,
+                     "variant: the spec names '{}', the code given is '{}'", name, variant->name());
+    words.erase(word);
+    return;
+  }
+}
+
+jit::Unit RenderWith(const KernelFamily& family, std::vector<std::string_view> fields,
+                     const AttentionVariant* variant) {
+  TakeVariant(fields, variant);
+  if (variant == nullptr) return family.render(fields);
+  if (family.render_variant != nullptr) return family.render_variant(fields, *variant);
+  std::vector<std::string> names;
+  for (const KernelFamily& other : KernelFamilies()) {
+    if (other.render_variant != nullptr) names.emplace_back(other.name);
+  }
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      fmt::format("variant: {} takes none; families that do: {}", family.name, Join(names)));
 }
 
 }  // namespace
@@ -68,13 +109,13 @@ std::span<const KernelFamily> KernelFamilies() {
   return families;
 }
 
-jit::Unit RenderText(std::string_view spec) {
+jit::Unit RenderText(std::string_view spec, const AttentionVariant* variant) {
   std::vector<std::string_view> words = SplitWords(spec);
   std::vector<std::string> names;
   for (const KernelFamily& family : KernelFamilies()) {
     if (!words.empty() && family.name == words.front()) {
       words.erase(words.begin());
-      return family.render(words);
+      return RenderWith(family, words, variant);
     }
     names.emplace_back(family.name);
   }

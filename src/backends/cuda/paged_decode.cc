@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cuda/attention_variant.h"
 #include "backends/cuda/problem.h"
 #include "core/check.h"
 #include "cuda/launch.h"
@@ -102,6 +103,7 @@ void PagedDecode::Plan(const AttentionProblem& problem, const AttentionTables& t
   LayOut(std::max(static_cast<int64_t>(plan_.pieces.size()), num_requests_ + num_slots_),
          plan_.num_merges);
   Upload(StreamOn(device_, stream));
+  UploadLengths(tables, StreamOn(device_, stream));
 }
 
 void PagedDecode::PlanOnDevice(const AttentionProblem& problem, const AttentionTables& tables,
@@ -109,6 +111,8 @@ void PagedDecode::PlanOnDevice(const AttentionProblem& problem, const AttentionT
   FLASHINFER_CHECK(lengths.max_requests <= kernels::kMaxDevicePlanRequests,
                    "last_page_len: has {} requests, a plan on the device takes at most {}",
                    lengths.max_requests, kernels::kMaxDevicePlanRequests);
+  FLASHINFER_CHECK(problem.variant == nullptr, "variant: is {}, a plan on the device takes none",
+                   problem.variant->name());
   Keep(problem, tables);
   const DecodePlanLimits limits = LimitsOn(Prepare(problem, device_, grid_), workspace);
   planner_ = &jit::GetKernel(kernels::MakeDecodePlanSpec(lengths.max_requests), device_);
@@ -204,10 +208,28 @@ void PagedDecode::Upload(Stream stream) {
   CopyToDevice(block_, staging_.data(), staging_.size(), stream);
 }
 
+void PagedDecode::UploadLengths(const AttentionTables& tables, Stream stream) {
+  if (problem_.variant == nullptr) return;
+  lengths_staging_ = VariantLengths(tables);
+  if (lengths_memory_ == nullptr || lengths_memory_->device() != device_) {
+    lengths_memory_ = std::make_unique<Workspace>(device_);
+  }
+  const size_t bytes = lengths_staging_.size() * sizeof(int32_t);
+  lengths_ = static_cast<int32_t*>(lengths_memory_->Reserve(bytes));
+  CopyToDevice(lengths_, lengths_staging_.data(), bytes, stream);
+}
+
 void PagedDecode::LaunchOn(const Kernel& kernel, const AttentionTensors& tensors,
                            int64_t access_elements, Stream stream) const {
-  Launch(kernel, {.grid_x = num_slots_, .grid_y = num_tiles(), .overlaps_previous = true},
-         ParamsOf(tensors, access_elements), StreamOn(device_, stream));
+  const LaunchShape shape{.grid_x = num_slots_, .grid_y = num_tiles(), .overlaps_previous = true};
+  const kernels::DecodeParams params = ParamsOf(tensors, access_elements);
+  if (problem_.variant == nullptr) {
+    Launch(kernel, shape, params, StreamOn(device_, stream));
+    return;
+  }
+  Launch(kernel, shape,
+         WithVariant(params, problem_, lengths_, num_requests_, tensors.extras.variant_values),
+         StreamOn(device_, stream));
 }
 
 kernels::DecodeParams PagedDecode::ParamsOf(const AttentionTensors& t,
@@ -248,7 +270,7 @@ kernels::DecodeParams PagedDecode::ParamsOf(const AttentionTensors& t,
           .head_dim_vo = p.head_dim_vo,
           .group_size = p.group_size(),
           .row_tiles = grid_.row_tiles,
-          .sm_scale = p.sm_scale * extras.q_scale * extras.k_scale,
+          .sm_scale = LogitScale(p) * extras.q_scale * extras.k_scale,
           .v_scale = extras.v_scale,
           .soft_cap = p.logits_soft_cap,
           .is_packed = IsPacked(t, p) ? 1 : 0};

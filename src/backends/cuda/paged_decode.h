@@ -43,7 +43,8 @@ class PagedDecode : public AttentionExecutor {
   virtual const Kernel& Prepare(const AttentionProblem& problem, Device device,
                                 DecodeGrid& grid) = 0;
 
-  /// Launches `kernel`, which reads the cache in accesses of so many elements.
+  /// Launches `kernel`, which has the problem's variant and reads the cache in accesses of so many
+  /// elements.
   void LaunchOn(const Kernel& kernel, const AttentionTensors& tensors, int64_t access_elements,
                 Stream stream) const;
 
@@ -58,6 +59,8 @@ class PagedDecode : public AttentionExecutor {
   void ReservePartials(int64_t num_partials, Workspace& workspace);
   void LayOut(int64_t num_pieces, int64_t num_merges);
   void Upload(Stream stream);
+  /// What a variant asks for.
+  void UploadLengths(const AttentionTables& tables, Stream stream);
   kernels::DecodeParams ParamsOf(const AttentionTensors& tensors, int64_t access_elements) const;
 
   AttentionProblem problem_;
@@ -78,6 +81,9 @@ class PagedDecode : public AttentionExecutor {
   size_t planner_at_ = 0;
   size_t partial_o_at_ = 0;  ///< in the workspace, behind maxima and sums
   size_t partial_bytes_ = 0;
+  std::vector<int32_t> lengths_staging_;
+  std::unique_ptr<Workspace> lengths_memory_;
+  int32_t* lengths_ = nullptr;  ///< for a variant
   const Kernel* planner_ = nullptr;
   kernels::DecodePlanParams planner_params_ = {};
 };

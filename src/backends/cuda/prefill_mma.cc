@@ -8,11 +8,11 @@
 #include <limits>
 #include <numbers>
 
+#include "backends/cuda/attention_variant.h"
 #include "backends/cuda/problem.h"
 #include "core/check.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
-#include "jit/store.h"
 #include "kernels/attention/prefill_spec.h"
 #include "plan/attention_plan.h"
 
@@ -59,6 +59,8 @@ PrefillSpec SpecOf(const AttentionProblem& p, int64_t rows) {
   spec.alibi = p.pos_encoding == PositionEncoding::kAlibi;
   spec.rope = p.pos_encoding == PositionEncoding::kRopeLlama;
   spec.soft_cap = p.logits_soft_cap > 0;
+  // A user's code takes registers of its own: with two tiles of rows it would spill.
+  if (p.variant != nullptr) spec.row_tiles = 1;
   return spec;
 }
 
@@ -149,20 +151,26 @@ class PrefillMma final : public AttentionExecutor {
         tables.num_tokens() * problem.group_size() / std::max<int64_t>(1, tables.num_requests());
     spec_ = SpecOf(problem, rows);
     spec_.row_scales = IsFp8(problem.dtype_q);
-    kernel_ = &jit::GetKernel(spec_, device_);
+    kernel_ = &VariantKernel(spec_, problem_.variant, device_);
     num_tiles_ = int64_t{problem.num_kv_heads} * spec_.vo_slices;
     PlanPieces(tables, workspace);
-    Upload(StreamOn(device_, stream));
+    Upload(tables, StreamOn(device_, stream));
   }
 
   void Run(const AttentionTensors& t, Stream stream) const override {
     if (pieces_.empty()) return;
     const kernels::PrefillParams params = ParamsOf(t);
-    Launch(KernelFor(t),
-           {.grid_x = static_cast<int64_t>(pieces_.size()),
-            .grid_y = num_tiles_,
-            .overlaps_previous = true},
-           params, StreamOn(device_, stream));
+    const LaunchShape shape{.grid_x = static_cast<int64_t>(pieces_.size()),
+                            .grid_y = num_tiles_,
+                            .overlaps_previous = true};
+    if (problem_.variant == nullptr) {
+      Launch(KernelFor(t), shape, params, StreamOn(device_, stream));
+      return;
+    }
+    Launch(KernelFor(t), shape,
+           WithVariant(params, problem_, reinterpret_cast<const int32_t*>(block_ + lengths_at_),
+                       static_cast<int64_t>(requests_.size()), t.extras.variant_values),
+           StreamOn(device_, stream));
   }
 
  private:
@@ -241,12 +249,13 @@ class PrefillMma final : public AttentionExecutor {
     }
   }
 
-  void Upload(Stream stream) {
+  void Upload(const AttentionTables& tables, Stream stream) {
     staging_.Clear();
     requests_at_ = staging_.Add(requests_);
     pieces_at_ = staging_.Add(pieces_);
     counters_at_ = staging_.AddZeros(plan_.merges.size() * static_cast<size_t>(num_tiles_) * 4);
     if (spec_.alibi) slopes_at_ = staging_.Add(AlibiSlopes(problem_.num_qo_heads));
+    if (problem_.variant != nullptr) lengths_at_ = staging_.Add(VariantLengths(tables));
     if (spec_.rope) turns_at_ = staging_.Add(TurnsOf(problem_));
     if (tables_ == nullptr || tables_->device() != device_) {
       tables_ = std::make_unique<Workspace>(device_);
@@ -263,11 +272,11 @@ class PrefillMma final : public AttentionExecutor {
     spec.out_access_bytes = AccessBytes(t.out, t.out.stride(0), t.out.stride(1));
     const AttentionExtras& extras = t.extras;
     if (extras.q_scales.defined() || extras.k_scales.defined() ||
-        !(problem_.sm_scale * extras.q_scale * extras.k_scale > 0)) {
+        !(LogitScale(problem_) * extras.q_scale * extras.k_scale > 0)) {
       spec.row_scales = true;
     }
     if (problem_.has_bias) spec.dtype_bias = t.extras.bias.dtype();
-    return spec == spec_ ? *kernel_ : jit::GetKernel(spec, device_);
+    return spec == spec_ ? *kernel_ : VariantKernel(spec, problem_.variant, device_);
   }
 
   kernels::PrefillParams ParamsOf(const AttentionTensors& t) const {
@@ -324,7 +333,7 @@ class PrefillMma final : public AttentionExecutor {
             .head_dim_qk = p.head_dim_qk,
             .head_dim_vo = p.head_dim_vo,
             .window_left = p.window_left,
-            .sm_scale = p.sm_scale * extras.q_scale * extras.k_scale,
+            .sm_scale = LogitScale(p) * extras.q_scale * extras.k_scale,
             .v_scale = extras.v_scale,
             .soft_cap = p.logits_soft_cap,
             .causal = IsCausal(p.mask),
@@ -345,6 +354,7 @@ class PrefillMma final : public AttentionExecutor {
   size_t counters_at_ = 0;
   size_t slopes_at_ = 0;
   size_t turns_at_ = 0;
+  size_t lengths_at_ = 0;  ///< for a variant
   std::unique_ptr<Workspace> tables_;
   char* block_ = nullptr;
   Workspace* workspace_ = nullptr;
@@ -372,6 +382,7 @@ bool AcceptsPrefillMma(const AttentionProblem& p, std::string* why) {
   if (!IsFloat(p.dtype_out) && !IsFp8(p.dtype_out)) {
     return Refuse(why, "dtype_out must be f32, f16, bf16, e4m3 or e5m2");
   }
+  if (!AcceptsVariant(p, why)) return false;
   if (kernels::SmemBytes(SpecOf(p, 1)) > BlockSmemBytes(p.arch)) {
     return Refuse(why, "head_dim_qk needs more shared memory than this architecture has");
   }

@@ -98,8 +98,19 @@ __device__ __forceinline__ void WriteOutput(const DecodeParams& p, const Tile& t
     part.sum = part.sum * factor + tile::Exp2Guarded(sink, with_sink);
     part.max = with_sink;
   }
+  if constexpr (T::V::IsOn()) {
+    const RowPosition at = RowPositionOf<T>(p, tile, request, static_cast<int>(head));
+    const auto& values = ValuesOf<typename T::V>(p);
+    const float variant_scale = T::V::Finish(values, at, part.max, part.sum);
 #pragma unroll
-  for (float& x : part.o) x = part.sum > 0 ? x * scale / part.sum : 0.0f;
+    for (int i = 0; i < 4; ++i) {
+      part.o[i] = T::V::Output(values, part.o[i] * scale, at, column + i, part.max, part.sum,
+                               variant_scale);
+    }
+  } else {
+#pragma unroll
+    for (float& x : part.o) x = part.sum > 0 ? x * scale / part.sum : 0.0f;
+  }
   const int64_t at = request * p.out_stride_request + head * p.out_stride_head + column;
   if (p.is_packed != 0) {
     tile::Elements<kOut, 4> access;
@@ -111,7 +122,7 @@ __device__ __forceinline__ void WriteOutput(const DecodeParams& p, const Tile& t
   }
   if (column == 0 && p.lse != nullptr) {
     p.lse[request * p.lse_stride_request + head * p.lse_stride_head] =
-        tile::LogSumExp2(part.max, part.sum);
+        LseOf<typename T::V>(tile::LogSumExp2(part.max, part.sum));
   }
 }
 

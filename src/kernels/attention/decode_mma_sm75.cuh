@@ -34,7 +34,7 @@ __device__ __forceinline__ void Clear(State<T>& state) {
   for (int r = 0; r < T::kRowBlocks; ++r) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      state.max[r][i] = tile::kNegativeInfinity;
+      state.max[r][i] = Unseen<typename T::V>();
       state.sum[r][i] = 0;
     }
 #pragma unroll
@@ -45,14 +45,15 @@ __device__ __forceinline__ void Clear(State<T>& state) {
   }
 }
 
-/// A warp's 16 tokens of a stage, of which num_tokens are keys.
+/// A warp's 16 tokens of a stage.
 template <class T>
 __device__ __forceinline__ void Attend(const DecodeParams& p, const Lane& l, const char* stage,
-                                       int num_tokens, const Query<T>& query, State<T>& state) {
+                                       const StageKeys& keys, const Query<T>& query,
+                                       State<T>& state) {
   float s[T::kRowBlocks][4] = {};
   uint32_t weights[T::kRowBlocks][2];
   Score<T>(stage, l, query, s);
-  Mask<T>(p, l, num_tokens, query, s);
+  Mask<T>(p, l, keys, query, s);
   RaiseMaximum<T>(s, state);
   Weigh<T>(s, state, weights);
   AddValues<T>(stage + kDecodeMmaTokens * T::kQkPitch, l, weights, state);
@@ -68,9 +69,9 @@ __device__ __forceinline__ Tile MakeTile(const DecodeParams& p, int rows_tile) {
   return tile;
 }
 
-template <DecodeMmaSpec kSpec>
-__device__ __forceinline__ void Run(const DecodeParams& p) {
-  using T = Traits<kSpec>;
+template <DecodeMmaSpec kSpec, class V = NoVariant>
+__device__ __forceinline__ void Run(const typename V::template Params<DecodeParams>& p) {
+  using T = typename TraitsWith<kSpec, V>::Type;
   extern __shared__ __align__(16) char shared_memory[];
   auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
   // A copy wrote the plan, no kernel: it can be read while the kernel before this one runs.
@@ -97,8 +98,8 @@ __device__ __forceinline__ void Run(const DecodeParams& p) {
       ptx::cp_async_wait_group<T::kStages - 2>();
       __syncwarp();
       copier.CopyNext(shared.ring[free_stage][l.warp]);
-      Attend<T>(p, l, shared.ring[stage][l.warp], piece.kv_end - at - l.warp * kDecodeMmaTokens,
-                query, state);
+      Attend<T>(p, l, shared.ring[stage][l.warp],
+                {tile, piece, piece.kv_end - at - l.warp * kDecodeMmaTokens}, query, state);
       free_stage = stage;
       stage = stage + 1 == T::kStages ? 0 : stage + 1;
     }

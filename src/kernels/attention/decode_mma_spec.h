@@ -59,6 +59,9 @@ constexpr int32_t MinArch(const DecodeMmaSpec& s) {
 /// Shared memory leaves room for one or two blocks: registers need not be spared for more.
 constexpr int32_t MinBlocksPerSm(const DecodeMmaSpec&) { return 1; }
 
+/// A user's variant may be compiled into it.
+constexpr bool TakesVariants(const DecodeMmaSpec&) { return true; }
+
 constexpr int32_t NumThreads(const DecodeMmaSpec& s) { return s.num_warps * 32; }
 
 /// Tokens that a block works on at a time.

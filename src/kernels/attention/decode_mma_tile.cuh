@@ -69,14 +69,14 @@ __device__ __forceinline__ float ToF16(uint32_t (&b)[T::kQkSteps][2]) {
   return __uint_as_float(exponent << 23);
 }
 
-/// Scores become base-2 logits by it, or what the cap takes. `power` is of the row that the lane
+/// Scores become base-2 logits by it, or what is transformed. `power` is of the row that the lane
 /// loaded.
 template <class T>
 __device__ __forceinline__ void SetScales(const DecodeParams& p, const Tile& tile, const Lane& l,
                                           const float (&power)[T::kRowBlocks], Query<T>& query) {
   float scale = p.sm_scale;
   if (p.k_scales.data != nullptr) scale *= ValueOf(p.k_scales, tile.kv_head);
-  if constexpr (!T::kS.soft_cap) scale *= tile::kLog2E;
+  if constexpr (!T::Transforms()) scale *= tile::kLog2E;
 #pragma unroll
   for (int r = 0; r < T::kRowBlocks; ++r) {
 #pragma unroll
@@ -156,17 +156,43 @@ __device__ __forceinline__ void Score(const char* keys, const Lane& l, const Que
   }
 }
 
-/// Scores to base-2 logits; -inf for tokens from num_tokens on.
+/// A warp's tokens of a stage.
+struct StageKeys {
+  const Tile& tile;
+  const DecodePiece& piece;
+  int count;
+};
+
+/// A natural logit as the variant wants it.
 template <class T>
-__device__ __forceinline__ void Mask(const DecodeParams& p, const Lane& l, int num_tokens,
+__device__ __forceinline__ float VariantScore(const DecodeParams& p, const StageKeys& keys, int row,
+                                              int token, float logit) {
+  if (token >= keys.count || row >= keys.tile.num_rows) return Unseen<typename T::V>();
+  const auto& values = ValuesOf<typename T::V>(p);
+  const LogitPosition at{
+      RowPositionOf<T>(p, keys.tile, keys.piece.request, keys.tile.first_row + row),
+      keys.piece.kv_end - keys.count + token};
+  const float score = T::V::Logit(values, logit, at);
+  return T::V::Sees(values, at) ? score : Unseen<typename T::V>();
+}
+
+/// Scores to base-2 logits; -inf for tokens behind the piece's end.
+template <class T>
+__device__ __forceinline__ void Mask(const DecodeParams& p, const Lane& l, const StageKeys& keys,
                                      const Query<T>& query, float (&s)[T::kRowBlocks][4]) {
 #pragma unroll
   for (int r = 0; r < T::kRowBlocks; ++r) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float x = s[r][i] * query.scale[r][i % 2];
-      if constexpr (T::kS.soft_cap) x = tile::SoftCap(x, p.soft_cap) * tile::kLog2E;
-      s[r][i] = l.group + i / 2 * 8 < num_tokens ? x : tile::kNegativeInfinity;
+      if constexpr (T::kS.soft_cap) x = tile::SoftCap(x, p.soft_cap);
+      const int token = l.group + i / 2 * 8;
+      if constexpr (T::V::IsOn()) {
+        s[r][i] = VariantScore<T>(p, keys, r * 8 + l.pair * 2 + i % 2, token, x);
+      } else {
+        if constexpr (T::kS.soft_cap) x *= tile::kLog2E;
+        s[r][i] = token < keys.count ? x : tile::kNegativeInfinity;
+      }
     }
   }
 }
@@ -177,6 +203,7 @@ inline constexpr float kMaximumLag = 8.0f;
 
 template <class T>
 __device__ __forceinline__ void RaiseMaximum(const float (&s)[T::kRowBlocks][4], State<T>& state) {
+  if constexpr (!T::V::UsesSoftmax()) return;
   bool is_above = false;
 #pragma unroll
   for (int r = 0; r < T::kRowBlocks; ++r) {
@@ -214,7 +241,8 @@ __device__ __forceinline__ void Weigh(const float (&s)[T::kRowBlocks][4], State<
     float w[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      w[i] = tile::Exp2Guarded(s[r][i], state.max[r][i % 2]);
+      w[i] = s[r][i];
+      if constexpr (T::V::UsesSoftmax()) w[i] = tile::Exp2Guarded(w[i], state.max[r][i % 2]);
       state.sum[r][i % 2] += w[i];
     }
 #pragma unroll

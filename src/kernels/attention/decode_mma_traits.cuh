@@ -3,12 +3,14 @@
 #pragma once
 
 #include "kernels/attention/decode_mma_spec.h"
+#include "kernels/attention/variant.cuh"
 #include "kernels/tile/element.cuh"
 
 namespace flashinfer::kernels::decode_mma {
 
 template <DecodeMmaSpec kSpec>
 struct Traits {
+  using V = NoVariant;
   static constexpr DecodeMmaSpec kS = kSpec;
   static constexpr int kWarps = kSpec.num_warps;
   static constexpr int kThreads = NumThreads(kSpec);
@@ -24,6 +26,8 @@ struct Traits {
   static constexpr int kQkPitch = DecodeMmaPitch(kSpec, kSpec.head_dim_qk);
   static constexpr int kVoPitch = DecodeMmaPitch(kSpec, kSpec.head_dim_vo);
   static constexpr int kOutputPitch = DecodeMmaOutputPitch(kSpec);
+  /// Scores become natural logits, and then what the softmax takes; else base-2 logits.
+  static constexpr bool Transforms() { return kSpec.soft_cap; }
   static_assert(kSpec.dtype_q == DType::kF16 || kSpec.dtype_q == DType::kBF16,
                 "dtype_q must be f16 or bf16");
   static_assert(kIsNarrow || kSpec.dtype_kv == kSpec.dtype_q,
@@ -46,6 +50,26 @@ struct Traits {
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
 };
 
+/// The same with a user's variant.
+template <DecodeMmaSpec kSpec, class V_>
+struct VariantTraits : Traits<kSpec> {
+  using V = V_;
+  static constexpr bool Transforms() { return true; }
+  static_assert(!V::TransformsQuery() && !V::TransformsKey(),
+                "decode.mma multiplies queries and keys as they are: a variant of Query or Key "
+                "needs decode.simt");
+};
+
+/// Traits without a variant have no trace of one in their name, nor so in the kernel's symbols.
+template <DecodeMmaSpec kSpec, class V>
+struct TraitsWith {
+  using Type = VariantTraits<kSpec, V>;
+};
+template <DecodeMmaSpec kSpec>
+struct TraitsWith<kSpec, NoVariant> {
+  using Type = Traits<kSpec>;
+};
+
 /// Where a block's heads are.
 struct Tile {
   int index;  ///< blockIdx.y
@@ -53,6 +77,14 @@ struct Tile {
   int first_row;  ///< query head of the first row
   int num_rows;   ///< rows beyond are padding
 };
+
+/// What a variant may know of a query head of a request.
+template <class T>
+__device__ __forceinline__ RowPosition RowPositionOf(const DecodeParams& p, const Tile& tile,
+                                                     int request, int head) {
+  const int kv_len = ValuesOf<typename T::V>(p).kv_lens[request];
+  return {request, 0, 1, kv_len, head, tile.kv_head};
+}
 
 struct Lane {
   int warp;

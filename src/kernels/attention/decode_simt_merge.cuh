@@ -99,10 +99,24 @@ __device__ __forceinline__ void WriteOutput(const DecodeParams& p, const Tile& t
     r.sum = r.sum * factor + tile::Exp2Guarded(sink, with_sink);
     r.max = with_sink;
   }
-  scale = r.sum > 0 ? scale * ptx::rcp_approx(r.sum) : 0.0f;
+  RowPosition at{};
+  float variant_scale = 1;
+  if constexpr (T::V::IsOn()) {
+    at = RowPositionOf<T>(p, tile, static_cast<int>(request), static_cast<int>(head));
+    variant_scale = T::V::Finish(ValuesOf<typename T::V>(p), at, r.max, r.sum);
+  } else {
+    scale = r.sum > 0 ? scale * ptx::rcp_approx(r.sum) : 0.0f;
+  }
   if (column < p.head_dim_vo) {
 #pragma unroll
-    for (int j = 0; j < T::kPart; ++j) r.o[j] = r.sum > 0 ? r.o[j] * scale : 0.0f;
+    for (int j = 0; j < T::kPart; ++j) {
+      if constexpr (T::V::IsOn()) {
+        r.o[j] = T::V::Output(ValuesOf<typename T::V>(p), r.o[j] * scale, at, column + j, r.max,
+                              r.sum, variant_scale);
+      } else {
+        r.o[j] = r.sum > 0 ? r.o[j] * scale : 0.0f;
+      }
+    }
     tile::Elements<T::kS.dtype_out, T::kPart> access;
     access.Narrow(r.o);
     access.Store(tile::At<T::kS.dtype_out>(
@@ -110,7 +124,7 @@ __device__ __forceinline__ void WriteOutput(const DecodeParams& p, const Tile& t
   }
   if (column == 0 && p.lse != nullptr) {
     p.lse[request * p.lse_stride_request + head * p.lse_stride_head] =
-        tile::LogSumExp2(r.max, r.sum);
+        LseOf<typename T::V>(tile::LogSumExp2(r.max, r.sum));
   }
 }
 

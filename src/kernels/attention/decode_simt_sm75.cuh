@@ -19,15 +19,15 @@ __device__ __forceinline__ void RunPiece(const DecodeParams& p, const Tile& tile
                                          const DecodePiece& piece, const Lane<T>& l,
                                          typename T::SharedStorage& shared) {
   State<T> state = {};
-  state.max = tile::kNegativeInfinity;
+  state.max = Unseen<typename T::V>();
   if (piece.kv_begin < piece.kv_end) RunKeys<T>(p, tile, piece, l, shared, state);
   ShareState<T>(l, shared, state);
   Finish<T>(p, tile, piece, shared);
 }
 
-template <DecodeSpec kSpec>
-__device__ __forceinline__ void Run(const DecodeParams& p) {
-  using T = Traits<kSpec>;
+template <DecodeSpec kSpec, class V = NoVariant>
+__device__ __forceinline__ void Run(const typename V::template Params<DecodeParams>& p) {
+  using T = typename TraitsWith<kSpec, V>::Type;
   extern __shared__ __align__(16) char shared_memory[];
   auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
   // A copy wrote the plan, no kernel: it can be read while the kernel before this one runs.

@@ -10,16 +10,16 @@
 
 namespace flashinfer::kernels::decode_simt {
 
-/// Queries of the tile, scaled so that scores come out as base-2 logits (or as what the cap takes);
-/// zeros where there is no row or column. A lane's rows are permuted: place r holds row
-/// r ^ RowOf(lane), so that tile::SumScattered() keeps the first half of them at every step.
+/// Queries of the tile, scaled so that scores come out as base-2 logits (or as what is
+/// transformed); zeros where there is no row or column. A lane's rows are permuted: place r holds
+/// row r ^ RowOf(lane), so that tile::SumScattered() keeps the first half of them at every step.
 template <class T>
 __device__ __forceinline__ void LoadQuery(const DecodeParams& p, const Tile& tile,
                                           const DecodePiece& piece,
                                           typename T::SharedStorage& shared) {
   float scale = p.sm_scale;
   if (p.k_scales.data != nullptr) scale *= ValueOf(p.k_scales, tile.kv_head);
-  if constexpr (!T::kS.soft_cap) scale *= tile::kLog2E;
+  if constexpr (!T::Transforms()) scale *= tile::kLog2E;
   constexpr int kRowParts = T::kQkParts * T::kLanes;
   float* q = &shared.q[0][0][0][0];
 #pragma unroll 2
@@ -34,6 +34,13 @@ __device__ __forceinline__ void LoadQuery(const DecodeParams& p, const Tile& til
       tile::Elements<T::kS.dtype_q, T::kPart> access;
       access.Load(tile::At<T::kS.dtype_q>(p.q, at));
       access.Widen(part);
+      if constexpr (T::V::TransformsQuery()) {
+        const RowPosition at = RowPositionOf<T>(p, tile, piece.request, tile.first_row + row);
+#pragma unroll
+        for (int j = 0; j < T::kPart; ++j) {
+          part[j] = T::V::Query(ValuesOf<typename T::V>(p), part[j], {at, column + j});
+        }
+      }
     }
     float row_scale = scale;
     if (p.q_scales.data != nullptr && row < tile.num_rows) {
@@ -62,12 +69,53 @@ __device__ __forceinline__ void ReadRing(const char* at, float (&x)[kAccesses * 
   }
 }
 
-/// The lane's scores of a stage, in base-2 logits; -inf behind the piece's end. `num_keys` counts
-/// from the stage's begin.
+/// The keys of a stage.
+struct StageKeys {
+  const Tile& tile;
+  const DecodePiece& piece;
+  int begin;
+
+  __device__ __forceinline__ int count() const { return piece.kv_end - begin; }
+  /// Of a token of the stage; of what is behind the end, the last key's.
+  __device__ __forceinline__ int IndexOf(int token) const {
+    return min(begin + token, piece.kv_end - 1);
+  }
+};
+
+/// A part of a key as the variant wants it; what does not exist stays 0.
 template <class T>
-__device__ __forceinline__ void Score(const DecodeParams& p, int num_keys, const Lane<T>& l,
-                                      const typename T::SharedStorage& shared, const char* ring_at,
-                                      float (&scores)[T::kLaneScores]) {
+__device__ __forceinline__ void TransformKey(const DecodeParams& p, const StageKeys& keys,
+                                             int token, int column, float (&k)[T::kPart]) {
+  const auto& values = ValuesOf<typename T::V>(p);
+  const int request = keys.piece.request;
+  const KeyPosition at{request, keys.IndexOf(token), values.kv_lens[request], keys.tile.kv_head,
+                       column};
+#pragma unroll
+  for (int j = 0; j < T::kPart; ++j) {
+    KeyPosition element = at;
+    element.column += j;
+    k[j] = column < p.head_dim_qk ? T::V::Key(values, k[j], element) : 0.0f;
+  }
+}
+
+/// A natural logit of the lane's row and a token of the stage as the variant wants it.
+template <class T>
+__device__ __forceinline__ float VariantScore(const DecodeParams& p, const StageKeys& keys,
+                                              const Lane<T>& l, int token, float logit) {
+  if (token >= keys.count() || l.row >= keys.tile.num_rows) return Unseen<typename T::V>();
+  const auto& values = ValuesOf<typename T::V>(p);
+  const LogitPosition at{
+      RowPositionOf<T>(p, keys.tile, keys.piece.request, keys.tile.first_row + l.row),
+      keys.begin + token};
+  const float score = T::V::Logit(values, logit, at);
+  return T::V::Sees(values, at) ? score : Unseen<typename T::V>();
+}
+
+/// The lane's scores of a stage, in base-2 logits; -inf behind the piece's end.
+template <class T>
+__device__ __forceinline__ void Score(const DecodeParams& p, const StageKeys& keys,
+                                      const Lane<T>& l, const typename T::SharedStorage& shared,
+                                      const char* ring_at, float (&scores)[T::kLaneScores]) {
   float dots[T::kScores] = {};
 #pragma unroll
   for (int i = 0; i < T::kQkParts; ++i) {
@@ -80,6 +128,9 @@ __device__ __forceinline__ void Score(const DecodeParams& p, int num_keys, const
       access.Load(ring_at + (t * T::kQkAccesses + i / kParts) * kAccessStep<T> +
                   i % kParts * kPartBytes);
       access.Widen(k[t]);
+      if constexpr (T::V::TransformsKey()) {
+        TransformKey<T>(p, keys, TokenOf(l, t), ColumnOf<T>(i, l.lane), k[t]);
+      }
     }
 #pragma unroll
     for (int row = 0; row < T::kRows; ++row) {
@@ -98,8 +149,14 @@ __device__ __forceinline__ void Score(const DecodeParams& p, int num_keys, const
 #pragma unroll
   for (int i = 0; i < T::kLaneScores; ++i) {
     float score = dots[i];
-    if constexpr (T::kS.soft_cap) score = tile::SoftCap(score, p.soft_cap) * tile::kLog2E;
-    scores[i] = TokenOf(l, l.first_token + i) < num_keys ? score : tile::kNegativeInfinity;
+    if constexpr (T::kS.soft_cap) score = tile::SoftCap(score, p.soft_cap);
+    const int token = TokenOf(l, l.first_token + i);
+    if constexpr (T::V::IsOn()) {
+      scores[i] = VariantScore<T>(p, keys, l, token, score);
+    } else {
+      if constexpr (T::kS.soft_cap) score *= tile::kLog2E;
+      scores[i] = token < keys.count() ? score : tile::kNegativeInfinity;
+    }
   }
 }
 
@@ -108,6 +165,14 @@ template <class T>
 __device__ __forceinline__ void UpdateSoftmax(const Lane<T>& l,
                                               const float (&scores)[T::kLaneScores],
                                               typename T::SharedStorage& shared, State<T>& state) {
+  if constexpr (!T::V::UsesSoftmax()) {
+#pragma unroll
+    for (int i = 0; i < T::kLaneScores; ++i) {
+      shared.weights[l.warp][(l.first_token + i) * T::kGroups + l.group][l.row] = scores[i];
+    }
+    __syncwarp();
+    return;
+  }
   float max = scores[0];
 #pragma unroll
   for (int i = 1; i < T::kLaneScores; ++i) max = fmaxf(max, scores[i]);
@@ -177,7 +242,7 @@ __device__ __forceinline__ void RunKeys(const DecodeParams& p, const Tile& tile,
     copier.CopyNext(RingAt<T>(shared.ring, stage == 0 ? T::kStages - 1 : stage - 1));
     const char* ring_at = RingAt<T>(shared.ring, stage);
     float scores[T::kLaneScores];
-    Score<T>(p, piece.kv_end - begin, l, shared, ring_at, scores);
+    Score<T>(p, {tile, piece, begin}, l, shared, ring_at, scores);
     UpdateSoftmax<T>(l, scores, shared, state);
     AddValues<T>(l, ring_at, shared, state);
     stage = stage + 1 == T::kStages ? 0 : stage + 1;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/attention/decode_spec.h"
+#include "kernels/attention/variant.cuh"
 #include "kernels/tile/element.cuh"
 
 namespace flashinfer::kernels::decode_simt {
@@ -11,7 +12,10 @@ constexpr int Log2(int x) { return x <= 1 ? 0 : 1 + Log2(x / 2); }
 
 template <DecodeSpec kSpec>
 struct Traits {
+  using V = NoVariant;
   static constexpr DecodeSpec kS = kSpec;
+  /// Dot products become natural logits, and then what the softmax takes; else base-2 logits.
+  static constexpr bool Transforms() { return kSpec.soft_cap; }
   static constexpr int kVec = kSpec.vector_size;
   static constexpr int kLanes = kSpec.token_lanes;
   static constexpr int kGroups = 32 / kLanes;  ///< tokens that a warp works on side by side
@@ -58,6 +62,23 @@ struct Traits {
   using Part = tile::Elements<DType::kF32, kPart>;
 };
 
+/// The same with a user's variant.
+template <DecodeSpec kSpec, class V_>
+struct VariantTraits : Traits<kSpec> {
+  using V = V_;
+  static constexpr bool Transforms() { return true; }
+};
+
+/// Traits without a variant have no trace of one in their name, nor so in the kernel's symbols.
+template <DecodeSpec kSpec, class V>
+struct TraitsWith {
+  using Type = VariantTraits<kSpec, V>;
+};
+template <DecodeSpec kSpec>
+struct TraitsWith<kSpec, NoVariant> {
+  using Type = Traits<kSpec>;
+};
+
 /// First column of a lane's part of a query or an output.
 template <class T>
 __device__ __forceinline__ int ColumnOf(int part, int lane) {
@@ -75,6 +96,14 @@ struct Tile {
 
 __device__ __forceinline__ float ValueOf(const DecodeHeadValues& values, int64_t head) {
   return values.data[head * values.stride];
+}
+
+/// What a variant may know of a query head of a request.
+template <class T>
+__device__ __forceinline__ RowPosition RowPositionOf(const DecodeParams& p, const Tile& tile,
+                                                     int request, int head) {
+  const int kv_len = ValuesOf<typename T::V>(p).kv_lens[request];
+  return {request, 0, 1, kv_len, head, tile.kv_head};
 }
 
 /// A thread's part of the loop over a piece.

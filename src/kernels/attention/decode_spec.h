@@ -125,6 +125,9 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
 inline constexpr int32_t kDecodeThreads = 128;
 inline constexpr int32_t kDecodeWarps = kDecodeThreads / 32;
 
+/// A user's variant may be compiled into it.
+constexpr bool TakesVariants(const DecodeSpec&) { return true; }
+
 constexpr int32_t NumThreads(const DecodeSpec&) { return kDecodeThreads; }
 
 /// Blocks of a multiprocessor for which registers are kept free: 168 of a thread or 128. 64 outputs

@@ -93,6 +93,32 @@ __device__ __forceinline__ void LoadQueryFloats(const char* q, int column, float
   LoadFloats<T::kS.dtype_q, kCount, T::kS.q_access_bytes>(tile::At<T::kS.dtype_q>(q, column), x);
 }
 
+/// Elements of a query as the variant wants them.
+template <class T, int kCount>
+__device__ __forceinline__ void TransformQuery(const PrefillParams& p, const Block& block, Row row,
+                                               int column, float (&x)[kCount]) {
+  if constexpr (T::V::TransformsQuery()) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      x[j] = T::V::Query(ValuesOf<typename T::V>(p), x[j], {RowPositionOf(block, row), column + j});
+    }
+  }
+}
+
+/// Elements of a key as the variant wants them.
+template <class T, int kCount>
+__device__ __forceinline__ void TransformKey(const PrefillParams& p, const Block& block, int key,
+                                             int column, float (&x)[kCount]) {
+  if constexpr (T::V::TransformsKey()) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      x[j] = T::V::Key(ValuesOf<typename T::V>(p), x[j],
+                       {block.piece.request, min(key, block.piece.kv_end - 1), block.request.kv_len,
+                        block.kv_head, column + j});
+    }
+  }
+}
+
 /// A row's elements of one lane: kCount at `column`, and when rotating, those half a head behind.
 template <int kCount>
 struct QueryUnit {
@@ -144,6 +170,10 @@ __device__ __forceinline__ void LoadQuery(const PrefillParams& p, const Block& b
       LoadQueryFloats<T>(q, column, units[u].x);
       if constexpr (T::kS.rope) {
         LoadQueryFloats<T>(q, column + half, units[u].y);
+        TransformQuery<T>(p, block, at, column + half, units[u].y);
+      }
+      TransformQuery<T>(p, block, at, column, units[u].x);
+      if constexpr (T::kS.rope) {
         Rotate(p, block.request.kv_len - block.request.q_len + at.token, column, units[u].x,
                units[u].y);
       }
@@ -248,11 +278,32 @@ __device__ __forceinline__ void CopyRows(const char* head, const TokenOffsets* t
   }
 }
 
+/// Keys of a tile as the variant wants them.
+template <class T>
+__device__ __forceinline__ void CopyTransformedKeys(const PrefillParams& p, const Block& block,
+                                                    const char* head, const TokenOffsets* tokens,
+                                                    int begin, uint16_t* to) {
+  constexpr int kUnit = 8;
+  constexpr int kUnits = T::kQkColumns / kUnit;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < T::kKvTile * kUnits; i += T::kThreads) {
+    const int row = i / kUnits;
+    const int column = i % kUnits * kUnit;
+    float x[kUnit] = {};
+    if (column < p.head_dim_qk) {
+      LoadFloats<T::kS.dtype_kv, kUnit, T::kS.kv_access_bytes>(
+          tile::At<T::kS.dtype_kv>(head + tokens[row].k, column), x);
+      TransformKey<T>(p, block, begin + row, column, x);
+    }
+    StoreRounded<T>(to + row * T::kQkStride + column, x);
+  }
+}
+
 /// Keys of a tile, rotated for their positions.
 template <class T>
-__device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const char* head,
-                                                const TokenOffsets* tokens, int begin,
-                                                uint16_t* to) {
+__device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const Block& block,
+                                                const char* head, const TokenOffsets* tokens,
+                                                int begin, uint16_t* to) {
   constexpr int kUnit = 4;
   constexpr int kUnits = T::kQkColumns / 2 / kUnit;
   const int half = p.head_dim_qk / 2;
@@ -272,6 +323,8 @@ __device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const ch
     LoadFloats<T::kS.dtype_kv, kUnit, T::kS.kv_access_bytes>(from, x);
     LoadFloats<T::kS.dtype_kv, kUnit, T::kS.kv_access_bytes>(tile::At<T::kS.dtype_kv>(from, half),
                                                              y);
+    TransformKey<T>(p, block, begin + row, column, x);
+    TransformKey<T>(p, block, begin + row, column + half, y);
     Rotate(p, begin + row, column, x, y);
     StoreRounded<T>(at + column, x);
     StoreRounded<T>(at + column + half, y);
@@ -288,7 +341,9 @@ __device__ __forceinline__ void CopyTile(const PrefillParams& p, const Block& bl
   const char* v = tile::At<T::kS.dtype_kv>(p.v, block.kv_head * p.v_strides.head + block.vo_begin);
   uint16_t* to = shared.kv[stage];
   if constexpr (T::kS.rope) {
-    CopyRotatedKeys<T>(p, k, tokens, begin, to);
+    CopyRotatedKeys<T>(p, block, k, tokens, begin, to);
+  } else if constexpr (T::V::TransformsKey()) {
+    CopyTransformedKeys<T>(p, block, k, tokens, begin, to);
   } else {
     CopyRows<T, T::kQkColumns, &TokenOffsets::k>(k, tokens, p.head_dim_qk, to);
   }

@@ -133,9 +133,9 @@ __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& blo
   }
 }
 
-template <PrefillSpec kSpec>
-__device__ __forceinline__ void Run(const PrefillParams& p) {
-  using T = Traits<kSpec>;
+template <PrefillSpec kSpec, class V = NoVariant>
+__device__ __forceinline__ void Run(const typename V::template Params<PrefillParams>& p) {
+  using T = typename TraitsWith<kSpec, V>::Type;
   extern __shared__ __align__(16) char shared_memory[];
   auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
   ptx::griddepcontrol_wait();

@@ -80,7 +80,7 @@ __device__ __forceinline__ bool Sees(const PrefillParams& p, const Block& block,
   return is_within;
 }
 
-/// A scaled dot product as a base-2 logit.
+/// A scaled dot product as a base-2 logit; with a variant, as a natural one.
 template <class T>
 __device__ __forceinline__ float LogitOf(const PrefillParams& p, const Block& block, Row row,
                                          int key, float score) {
@@ -96,7 +96,19 @@ __device__ __forceinline__ float LogitOf(const PrefillParams& p, const Block& bl
                       (block.request.q_begin + int64_t{row.token}) * p.bias_stride_token + key);
     }
   }
-  return score * tile::kLog2E;
+  return T::V::IsOn() ? score : score * tile::kLog2E;
+}
+
+/// A natural logit as the variant wants it. Keys behind the piece's end are not there to be asked
+/// about.
+template <class T>
+__device__ __forceinline__ float VariantScore(const PrefillParams& p, const Block& block, Row row,
+                                              int key, float logit) {
+  if (key >= block.piece.kv_end) return Unseen<typename T::V>();
+  const auto& values = ValuesOf<typename T::V>(p);
+  const LogitPosition at{RowPositionOf(block, row), key};
+  const float score = T::V::Logit(values, logit, at);
+  return T::V::Sees(values, at) ? score : Unseen<typename T::V>();
 }
 
 template <class T>
@@ -109,7 +121,8 @@ __device__ __forceinline__ void TransformScores(const PrefillParams& p, const Bl
   for (int m = 0; m < T::kRowTiles; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const Row row = RowAt(p, block, min(w.RowOf(m, half), block.num_rows - 1));
+      const int index = w.RowOf(m, half);
+      const Row row = RowAt(p, block, min(index, block.num_rows - 1));
       const RowLimits limits = LimitsOf<T>(p, block, row);
 #pragma unroll
       for (int n = 0; n < T::kKeyTiles; ++n) {
@@ -120,7 +133,11 @@ __device__ __forceinline__ void TransformScores(const PrefillParams& p, const Bl
           if constexpr (T::kTransforms) {
             score = LogitOf<T>(p, block, row, key, score * state.DotScale(m, half));
           }
-          if (needs_mask && !Sees<T>(p, block, limits, key)) score = tile::kNegativeInfinity;
+          if constexpr (T::V::IsOn()) {
+            score = index < block.num_rows ? VariantScore<T>(p, block, row, key, score)
+                                           : Unseen<typename T::V>();
+          }
+          if (needs_mask && !Sees<T>(p, block, limits, key)) score = Unseen<typename T::V>();
         }
       }
     }
@@ -132,6 +149,7 @@ __device__ __forceinline__ void TransformScores(const PrefillParams& p, const Bl
 template <class T>
 __device__ __forceinline__ void UpdateMaxima(State<T>& state,
                                              const float (&scores)[T::kRowTiles][T::kKeyTiles][4]) {
+  if constexpr (!T::V::UsesSoftmax()) return;
   constexpr float kLargestWeight = 8;
   float factors[T::kRowTiles][2];
   bool rescales = false;
@@ -198,8 +216,12 @@ __device__ __forceinline__ void PackWeights(const float (&scores)[4], State<T>& 
   for (int half = 0; half < 2; ++half) {
     const float scale = state.ScaleOf(m, half);
     const float shift = ShiftOf(state, m, half);
-    const float x = ptx::ex2_approx(fmaf(scores[2 * half], scale, shift));
-    const float y = ptx::ex2_approx(fmaf(scores[2 * half + 1], scale, shift));
+    float x = scores[2 * half];
+    float y = scores[2 * half + 1];
+    if constexpr (T::V::UsesSoftmax()) {
+      x = ptx::ex2_approx(fmaf(x, scale, shift));
+      y = ptx::ex2_approx(fmaf(y, scale, shift));
+    }
     state.sum[m][half] += x + y;
     const uint32_t packed = Pack<T>(x, y);
     a[0][m][first + half] = packed;

@@ -142,6 +142,9 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(row_scales)
 }
 
+/// A user's variant may be compiled into it.
+constexpr bool TakesVariants(const PrefillSpec&) { return true; }
+
 constexpr int32_t NumThreads(const PrefillSpec& s) { return 32 * s.num_warps; }
 
 /// Rows of a block.

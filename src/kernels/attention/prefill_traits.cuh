@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/attention/prefill_spec.h"
+#include "kernels/attention/variant.cuh"
 #include "kernels/ptx/mma.cuh"
 #include "kernels/tile/element.cuh"
 #include "kernels/tile/softmax.cuh"
@@ -29,6 +30,7 @@ struct Block {
 
 template <PrefillSpec kSpec>
 struct Traits {
+  using V = NoVariant;
   static constexpr PrefillSpec kS = kSpec;
   static constexpr DType kCompute = PrefillComputeDType(kSpec.dtype_q);
   static constexpr int kThreads = NumThreads(kSpec);
@@ -78,6 +80,24 @@ struct Traits {
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
 };
 
+/// The same with a user's variant.
+template <PrefillSpec kSpec, class V_>
+struct VariantTraits : Traits<kSpec> {
+  using V = V_;
+  static constexpr bool kTransforms = true;
+  static constexpr bool kCopiesQuery = Traits<kSpec>::kCopiesQuery && !V::TransformsQuery();
+};
+
+/// Traits without a variant have no trace of one in their name, nor so in the kernel's symbols.
+template <PrefillSpec kSpec, class V>
+struct TraitsWith {
+  using Type = VariantTraits<kSpec, V>;
+};
+template <PrefillSpec kSpec>
+struct TraitsWith<kSpec, NoVariant> {
+  using Type = Traits<kSpec>;
+};
+
 /// d += A B of a 16 x 16 and a 16 x 8 tile.
 template <class T>
 __device__ __forceinline__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
@@ -105,6 +125,12 @@ __device__ __forceinline__ Row RowAt(const PrefillParams& p, const Block& block,
   const uint32_t member = index - token * p.group_size.divisor;
   return {static_cast<int>(token),
           block.kv_head * static_cast<int>(p.group_size.divisor) + static_cast<int>(member)};
+}
+
+/// What a variant may know of a row.
+__device__ __forceinline__ RowPosition RowPositionOf(const Block& block, Row row) {
+  return {block.piece.request,  row.token, block.request.q_len,
+          block.request.kv_len, row.head,  block.kv_head};
 }
 
 template <class T>
@@ -172,7 +198,7 @@ __device__ __forceinline__ void ClearState(State<T>& s) {
   for (int m = 0; m < T::kRowTiles; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      s.max[m][half] = tile::kNegativeInfinity;
+      s.max[m][half] = Unseen<typename T::V>();
       s.sum[m][half] = 0;
       s.row_scale[m][half] = 1;
     }

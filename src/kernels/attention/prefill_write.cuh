@@ -32,21 +32,53 @@ struct RowResult {
   float lse;
 };
 
+/// The same with what a variant makes its outputs from.
+struct VariantRowResult : RowResult {
+  float max;
+  float sum;
+  float variant_scale;
+};
+
+/// Adds a sink to a row's sum, which is above 0.
+__device__ __forceinline__ void AddSink(const PrefillParams& p, int head, float& scale, float& max,
+                                        float& sum) {
+  if (p.sinks.data == nullptr) return;
+  const float sink = ValueOf(p.sinks, head) * tile::kLog2E;
+  const float with_sink = fmaxf(max, sink);
+  const float factor = ptx::ex2_approx(max - with_sink);
+  scale *= factor;
+  sum = sum * factor + ptx::ex2_approx(sink - with_sink);
+  max = with_sink;
+}
+
 template <class T>
-__device__ __forceinline__ RowResult Finish(const PrefillParams& p, const Block& block, int head,
-                                            float max, float sum) {
+__device__ __forceinline__ auto Finish(const PrefillParams& p, const Block& block, Row row,
+                                       float max, float sum) {
   float scale = p.v_scale;
   if (p.v_scales.data != nullptr) scale *= ValueOf(p.v_scales, block.kv_head);
-  if (!(sum > 0)) return {0.0f, sum != sum ? sum : tile::kNegativeInfinity};
-  if (p.sinks.data != nullptr) {
-    const float sink = ValueOf(p.sinks, head) * tile::kLog2E;
-    const float with_sink = fmaxf(max, sink);
-    const float factor = ptx::ex2_approx(max - with_sink);
-    scale *= factor;
-    sum = sum * factor + ptx::ex2_approx(sink - with_sink);
-    max = with_sink;
+  if constexpr (T::V::IsOn()) {
+    if (sum > 0) AddSink(p, row.head, scale, max, sum);
+    const float variant_scale =
+        T::V::Finish(ValuesOf<typename T::V>(p), RowPositionOf(block, row), max, sum);
+    return VariantRowResult{
+        {scale, LseOf<typename T::V>(tile::LogSumExp2(max, sum))}, max, sum, variant_scale};
+  } else {
+    if (!(sum > 0)) return RowResult{0.0f, sum != sum ? sum : tile::kNegativeInfinity};
+    AddSink(p, row.head, scale, max, sum);
+    return RowResult{__fdividef(scale, sum), tile::LogSumExp2(max, sum)};
   }
-  return {__fdividef(scale, sum), tile::LogSumExp2(max, sum)};
+}
+
+/// The output of a row in a column of the block, from its weighted sum of values.
+template <class T, class Result>
+__device__ __forceinline__ float OutputOf(const PrefillParams& p, const Block& block, Row row,
+                                          int column, const Result& r, float o) {
+  if constexpr (T::V::IsOn()) {
+    return T::V::Output(ValuesOf<typename T::V>(p), o * r.scale, RowPositionOf(block, row),
+                        block.vo_begin + column, r.max, r.sum, r.variant_scale);
+  } else {
+    return o * r.scale;
+  }
 }
 
 template <class T>
@@ -72,16 +104,17 @@ __device__ __forceinline__ void WriteOutputs(const PrefillParams& p, const Block
       const int index = w.RowOf(m, half);
       if (index >= block.num_rows) continue;
       const Row row = RowAt(p, block, index);
-      const RowResult result =
-          Finish<T>(p, block, row.head, state.max[m][half], state.sum[m][half]);
+      const auto result = Finish<T>(p, block, row, state.max[m][half], state.sum[m][half]);
       if (w.lane % 4 == 0) WriteLse<T>(p, block, row, result.lse);
       char* out = tile::At<T::kS.dtype_out>(p.out, OutputAt(p, block, row) + w.ColumnOf(0));
       const int num_columns = p.head_dim_vo - block.vo_begin;
 #pragma unroll
       for (int n = 0; n < T::kValueTiles; ++n) {
         if (n * 8 >= num_columns) break;
-        const float x[2] = {state.o[m][n][2 * half] * result.scale,
-                            state.o[m][n][2 * half + 1] * result.scale};
+        const int column = w.ColumnOf(n);
+        const float x[2] = {
+            OutputOf<T>(p, block, row, column, result, state.o[m][n][2 * half]),
+            OutputOf<T>(p, block, row, column + 1, result, state.o[m][n][2 * half + 1])};
         StoreFloats<T::kS.dtype_out, 2, T::kS.out_access_bytes>(
             out + n * 8 * tile::SizeBytes(T::kS.dtype_out), x);
       }
@@ -173,14 +206,14 @@ __device__ __forceinline__ void MergePartials(const PrefillParams& p, const Bloc
       }
     }
     const Row row = RowAt(p, block, index);
-    const RowResult result = Finish<T>(p, block, row.head, largest, sum);
+    const auto result = Finish<T>(p, block, row, largest, sum);
     if (lane == 0) WriteLse<T>(p, block, row, result.lse);
 #pragma unroll
     for (int n = 0; n < kVectors; ++n) {
       const int column = (n * 32 + lane) * 4;
       if (column >= T::kVoColumns || block.vo_begin + column >= p.head_dim_vo) continue;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) o[n][j] *= result.scale;
+      for (int j = 0; j < 4; ++j) o[n][j] = OutputOf<T>(p, block, row, column + j, result, o[n][j]);
       StoreFloats<T::kS.dtype_out, 4, T::kS.out_access_bytes>(
           tile::At<T::kS.dtype_out>(p.out, OutputAt(p, block, row) + column), o[n]);
     }
