@@ -68,7 +68,8 @@ FLASHINFER_API void GatherPagedMlaKvCache(const TensorView& ckv_cache, const Ten
 ///   positions      [num_tokens]        i32, written; seq_lens[b] - (new tokens of b) + i, likewise
 ///
 /// Throws kInvalidArgument when a request has more new tokens than tokens, or all of them together
-/// more than num_tokens.
+/// more than num_tokens; on a CUDA device, where the host cannot see the numbers, they must be
+/// right.
 FLASHINFER_API void GetBatchIndicesPositions(const TensorView& append_indptr,
                                              const TensorView& seq_lens,
                                              const TensorView& batch_indices,
@@ -80,6 +81,8 @@ FLASHINFER_API void GetBatchIndicesPositions(const TensorView& append_indptr,
 ///   indptr         [num_requests + 1]  i32, non-decreasing, first 0: pages
 ///   last_page_len  [num_requests]      i32, each in 1..page_size (ignored with no page)
 ///   seq_lens       [num_requests]      i32, written
+///
+/// Numbers are checked in host memory; on a CUDA device they must be right.
 FLASHINFER_API void GetSeqLens(const TensorView& indptr, const TensorView& last_page_len,
                                int32_t page_size, const TensorView& seq_lens,
                                Backend backend = Backend(), Stream stream = {});

@@ -28,6 +28,7 @@ struct BatchIndicesPositionsParams {
   int32_t* positions;            // [num_tokens]
   int64_t num_requests;
   int64_t num_tokens;
+  Stream stream;
 };
 
 struct BatchIndicesPositionsOp {
@@ -44,6 +45,7 @@ struct SeqLensParams {
   int32_t* seq_lens;             // [num_requests]
   int64_t num_requests;
   int32_t page_size;
+  Stream stream;
 };
 
 struct SeqLensOp {

@@ -17,6 +17,9 @@
 #include "kernels/linear/linear_spec.h"
 #include "kernels/norm/norm_spec.h"
 #include "kernels/page/page_copy_spec.h"
+#include "kernels/page/page_positions_spec.h"
+#include "kernels/quantize/packbits_spec.h"
+#include "kernels/quantize/quantize_spec.h"
 #include "kernels/rope/rope_spec.h"
 #include "kernels/sampling/argmax_spec.h"
 #include "kernels/sampling/chain_speculative_spec.h"
@@ -98,8 +101,11 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::LinearSimtSpec>(),
       Family<kernels::MergeStatesSpec>(),
       Family<kernels::NormSpec>(),
+      Family<kernels::PackBitsSpec>(),
       Family<kernels::PageCopySpec>(),
+      Family<kernels::PagePositionsSpec>(),
       Family<kernels::PrefillSpec>(),
+      Family<kernels::QuantizeSpec>(),
       Family<kernels::RopeSpec>(),
       Family<kernels::SamplingSpec>(),
       Family<kernels::SoftmaxSpec>(),

@@ -56,16 +56,18 @@ void CheckPackBits(const PackBitsCase& c, CaseRun& run) {
   }
   const BitOrder order = c.little ? BitOrder::kLittle : BitOrder::kBig;
   run.ForEachCandidate<PackBitsOp>(ProblemOf(c), c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor packed(DType::kU8, {static_cast<int64_t>(expected.size())});
     if (c.num_segments == 0) {
-      PackBits(x, packed, order, trial.backend());
+      PackBits(on(x), on(packed), order, trial.backend());
     } else {
       HostTensor packed_indptr(DType::kI32, indptr.view().shape());
       trial.ExpectEqual("bytes", {}, static_cast<double>(SegmentPackBitsBytes(indptr)),
                         static_cast<double>(expected.size()));
-      SegmentPackBits(x, {indptr, packed_indptr}, packed, order, trial.backend());
+      SegmentPackBits(on(x), {indptr, packed_indptr}, on(packed), order, trial.backend());
       trial.Expect("packed_indptr", Mismatch(packed_indptr, expected_indptr, {0, 0}));
     }
+    on.Fetch();
     trial.Expect("packed", Mismatch(packed, expected, {0, 0}));
   });
 }

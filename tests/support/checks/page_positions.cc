@@ -41,12 +41,14 @@ void CheckBatchIndicesPositions(const BatchIndicesPositionsCase& c, CaseRun& run
   requests.resize(static_cast<size_t>(num_rows), -1);
   positions.resize(static_cast<size_t>(num_rows), -1);
   run.ForEachCandidate<BatchIndicesPositionsOp>({}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor batch_indices(DType::kI32, {num_rows});
     HostTensor position_rows(DType::kI32, {num_rows});
     batch_indices.Fill(77);
     position_rows.Fill(77);
-    GetBatchIndicesPositions(View(indptr), View(lens), batch_indices, position_rows,
+    GetBatchIndicesPositions(on(View(indptr)), on(View(lens)), on(batch_indices), on(position_rows),
                              trial.backend());
+    on.Fetch();
     trial.Expect("batch_indices", Mismatch(batch_indices, requests, {0, 0}));
     trial.Expect("positions", Mismatch(position_rows, positions, {0, 0}));
   });
@@ -70,9 +72,11 @@ void CheckSeqLens(const SeqLensCase& c, CaseRun& run) {
     if (num_pages == 0) last.back() = -5;
   }
   run.ForEachCandidate<SeqLensOp>({}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor lens(DType::kI32, {c.num_requests});
     lens.Fill(77);
-    GetSeqLens(View(indptr), View(last), c.page_size, lens, trial.backend());
+    GetSeqLens(on(View(indptr)), on(View(last)), c.page_size, on(lens), trial.backend());
+    on.Fetch();
     trial.Expect("seq_lens", Mismatch(lens, expected, {0, 0}));
   });
 }

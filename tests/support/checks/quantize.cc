@@ -70,20 +70,21 @@ void ExpectNearestCodes(const QuantizeCase& c, const HostTensor& x, const HostTe
 void CheckQuantize(const QuantizeCase& c, CaseRun& run) {
   std::mt19937_64 rng(19);
   run.ForEachCandidate<QuantizeOp>(ProblemOf(c), c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor x = MakeRows(c, c.dtype);
     x.FillNormal(rng, 3.0);
     HostTensor q = MakeRows(c, c.dtype_q);
     HostTensor scales = MakeScales(c);
     if (!c.dynamic) scales.FillUniform(rng, 1e-3, 0.1);
-    Quantize(x, q, scales,
+    HostTensor back = MakeRows(c, c.dtype);
+    Quantize(on(x), on(q), on(scales),
              {.dynamic = c.dynamic, .power_of_two = c.power_of_two, .backend = trial.backend()});
+    Dequantize(on(q), on(scales), on(back), trial.backend());
+    on.Fetch();
     if (c.dynamic) ExpectScalesAreRight(c, x, scales, trial);
     ExpectNearestCodes(c, x, q, scales, trial);
     trial.ExpectTrue("padding of q is untouched", PaddingIsUntouched(q));
     trial.ExpectTrue("padding of scales is untouched", PaddingIsUntouched(scales));
-
-    HostTensor back = MakeRows(c, c.dtype);
-    Dequantize(q, scales, back, trial.backend());
     std::vector<double> expected = q.Values();
     for (size_t i = 0; i < expected.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
