@@ -27,7 +27,8 @@ constexpr std::array kHelpExamples{
     HelpExamples{"replay", "replay --dir dumped-calls"},
     HelpExamples{"compile",
                  "compile 'norm.simt dtype=f16' --arch 80,90a\n"
-                 "compile norm.simt --show"},
+                 "compile norm.simt --show\n"
+                 "compile prefill.mma --variant examples/variants/sigmoid.cu"},
     HelpExamples{"pack build",
                  "pack build --arch 75,80,86,89,90a,100a,103a,110a,120a,121a --recipe "
                  "packs/llama3.txt -o packs"},

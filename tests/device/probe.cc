@@ -24,7 +24,7 @@ bool Has(const Probe& probe, int32_t arch) {
 jit::Unit Render(const Probe& probe) {
   return {
       .spec = "probe " + probe.function,
-      .header = probe.header,
+      .headers = {probe.header},
       .source = fmt::format("#include \"kernels/portable.h\"\n"
                             "#include \"{}\"\n\n"
                             "using namespace flashinfer;\n"

@@ -24,7 +24,7 @@ const Target kTarget{80};
 /// A unit that needs no kernel family: `body` is all that its entry does.
 Unit MakeUnit(const std::string& body) {
   return {.spec = "test " + body,
-          .header = "kernels/portable.h",
+          .headers = {"kernels/portable.h"},
           .source = "extern \"C\" __global__ void flashinfer_kernel(float* x) { " + body + " }\n",
           .num_threads = 32,
           .smem_bytes = 0,
