@@ -42,18 +42,17 @@ class FLASHINFER_API BatchDecode {
             Stream stream = {});
 
   /// As Plan(), of lengths that the host does not know: Replan(), and this call at its end, makes
-  /// the plan that Plan() would make, on the device. Launches keep their shapes, so a recording of
-  /// Replan() and any number of Run()s serves all batches of these sizes at most.
+  /// the plan that Plan() would make, on the device. Launches keep their shapes, so one recording
+  /// of Replan() and any number of Run()s serves every batch up to these sizes.
   ///
   ///   pages.indptr         [max_requests + 1]  i32, up to 4096 requests
   ///   pages.indices        [max_pages]         i32
   ///   pages.last_page_len  [max_requests]      i32
   ///
   /// All three are on the CUDA device of the workspace, stay there, and hold what Plan() asks for
-  /// when Replan() runs, except that indptr[max_requests] may be anything up to max_pages. Nothing
-  /// tells when they do not: a page beyond the last is left out, a request whose pages end before
-  /// they begin has none. Requests that a batch has less than max_requests have no page. Run()
-  /// takes q, out and lse of max_requests.
+  /// when Replan() runs. Nothing tells when they do not: pages beyond max_pages are left out, a
+  /// request whose pages end before they begin has none. A batch of fewer requests is filled up
+  /// with such as have no page; Run() takes q, out and lse of max_requests.
   ///
   /// Throws kInvalidArgument and kUnsupported as Plan() does, the latter also where the backend
   /// plans on the host only. It may allocate and compile; Replan() never does.
