@@ -225,14 +225,17 @@ def test_states():
                [nans(5, 4, 64), nans(5, 4, dtype=np.float32)], 2.0**-7)
 
 
+def prefill_of_f32():
+    wrapper = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(DeviceArray(values(4096)))
+    wrapper.plan(np.int32([0, 2]), np.int32([0, 3]), 4, 2, 64, q_data_type="float32")
+
+
 def test_errors():
     x, weight = DeviceArray(values(5, 256)), values(256)
     for call, kind, words in (
             (lambda: lib.rmsnorm(x, weight, x, 1e-6), ValueError, "weight: "),
             (lambda: lib.rmsnorm(x, DeviceArray(values(255)), x, 1e-6), ValueError, "[255]"),
-            (lambda: lib.quantize(x, DeviceArray(values(5, 256, dtype=ml_dtypes.float8_e4m3fn)),
-                                  DeviceArray(np.ones(1, np.float32)), True, 1e-6, False),
-             flashinfer.BackendSupportedError, "no backend takes")):
+            (prefill_of_f32, flashinfer.BackendSupportedError, "dtype_kv must be")):
         try:
             call()
         except kind as error:
