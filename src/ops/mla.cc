@@ -160,9 +160,11 @@ Explanation BatchMla::Explain(const MlaProblem& problem) {
   return ExplainOp<MlaOp>(problem, EffectiveBackend(Backend()));
 }
 
-void BatchMla::Plan(const MlaProblem& problem, const TensorView& qo_indptr,
-                    const MlaPageTable& pages, Backend backend, Stream stream) {
+void BatchMla::Plan(const MlaProblem& given, const TensorView& qo_indptr, const MlaPageTable& pages,
+                    Backend backend, Stream stream) {
   Impl& impl = *impl_;
+  MlaProblem problem = given;
+  problem.arch = cuda::ArchOf(impl.workspace.device());
   if (LogLevel() > 0) [[unlikely]] {
     LogCall("batch_mla.plan", {{"object", ObjectText(&impl)},
                                {"problem", FieldsText("batch_mla", problem)},
@@ -173,9 +175,6 @@ void BatchMla::Plan(const MlaProblem& problem, const TensorView& qo_indptr,
   }
   impl.is_planned = false;  // half a plan must not run
   CheckProblem(problem);
-  const int32_t arch = cuda::ArchOf(impl.workspace.device());
-  FLASHINFER_CHECK(problem.arch == arch, "arch: is {}, that of the workspace's device is {}",
-                   problem.arch, arch);
   const MlaEntry& entry = Choose<MlaOp>(problem, backend);
   impl.tables.device = impl.workspace.device();
   ReadPages(pages, problem.page_size, impl.tables);

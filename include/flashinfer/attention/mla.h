@@ -39,7 +39,8 @@ struct MlaProblem {
   /// Batch-invariant mode: keys are split every so many, a multiple of 64, whatever else is in the
   /// batch, so that a request's result does not depend on it. 0: split as balance wants.
   int32_t fixed_split_size = 0;
-  /// 0: host memory; 90: a CUDA device of compute capability 9.0.
+  /// 0: host memory; 90: a CUDA device of compute capability 9.0. Plan() takes that of its
+  /// workspace's device instead.
   int32_t arch = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "kernels/attention/decode_plan_spec.h"
 #include "kernels/attention/decode_spec.h"
 #include "kernels/attention/merge_states_spec.h"
+#include "kernels/attention/mla_spec.h"
 #include "kernels/attention/prefill_spec.h"
 #include "kernels/linear/gather_rows_spec.h"
 #include "kernels/linear/linear_spec.h"
@@ -100,6 +101,7 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::LinearMmaSpec>(),
       Family<kernels::LinearSimtSpec>(),
       Family<kernels::MergeStatesSpec>(),
+      Family<kernels::MlaSpec>(),
       Family<kernels::NormSpec>(),
       Family<kernels::PackBitsSpec>(),
       Family<kernels::PageCopySpec>(),

@@ -3,6 +3,7 @@
 #include "support/checks/mla.h"
 
 #include "core/fields.h"
+#include "support/device.h"
 #include "support/mismatch.h"
 
 namespace flashinfer::test {
@@ -16,9 +17,18 @@ std::string CaseText(std::string_view op, const MlaCase& c) {
 }
 
 void RunMla(const MlaCase& c, const MlaInputs& in, Workspace& workspace, std::string_view backend) {
+  DeviceCopies on(workspace.device());
+  MlaPageTable pages = in.pages();
+  pages.indices = on(pages.indices);
+  on(in.pool);
+  on(in.kpe_pool);
+  on(in.scales);
+  MlaCache cache = in.cache();
+  for (TensorView* part : {&cache.ckv, &cache.kpe, &cache.ckv_scales}) *part = on(*part);
   BatchMla mla(workspace);
-  mla.Plan(c.problem, in.qo_indptr_view(), in.pages(), Backend(backend));
-  mla.Run(in.q_nope, in.q_pe, in.cache(), in.out, in.lse);
+  mla.Plan(c.problem, in.qo_indptr_view(), pages, Backend(backend));
+  mla.Run(on(in.q_nope), on(in.q_pe), cache, on(in.out), on(in.lse));
+  on.Fetch();
 }
 
 namespace {

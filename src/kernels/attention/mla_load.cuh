@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Latent attention on tensor cores: queries and keys to shared memory, in the type that is
+// multiplied, ckv and kpe of a row beside each other. What does not exist there is zeros.
+#pragma once
+
+#include "kernels/attention/mla_traits.cuh"
+#include "kernels/attention/prefill_load.cuh"
+#include "kernels/ptx/cp_async.cuh"
+
+namespace flashinfer::kernels::mla_mma {
+
+/// Queries of the block, with the sign of the scale: the largest score stays the largest.
+template <class T>
+__device__ __forceinline__ void LoadQuery(const MlaParams& params, const Block& block,
+                                          typename T::SharedStorage& shared) {
+  constexpr int kUnits = T::kColumns / 8;  // of a row
+  constexpr DType kQ = T::kS.dtype_q;
+  const PrefillParams& p = params.attention;
+#pragma unroll 2
+  for (int i = static_cast<int>(threadIdx.x); i < T::kRows * kUnits; i += T::kThreads) {
+    const int row = i / kUnits;
+    const int column = i % kUnits * 8;
+    float x[8] = {};
+    if (row < block.num_rows) {
+      const Row at = prefill_mma::RowAt(p, block, row);
+      const int64_t token = block.request.q_begin + int64_t{at.token};
+      const int kpe_column = column - T::kCkvColumns;
+      if (kpe_column < 0 && column < p.head_dim_vo) {
+        prefill_mma::LoadFloats<kQ, 8, T::kS.q_access_bytes>(
+            tile::At<kQ>(p.q, token * p.q_stride_token + at.head * p.q_stride_head + column), x);
+      }
+      if (kpe_column >= 0 && kpe_column < params.head_dim_kpe) {
+        prefill_mma::LoadFloats<kQ, 8, T::kS.q_access_bytes>(
+            tile::At<kQ>(params.q_pe, token * params.q_pe_stride_token +
+                                          at.head * params.q_pe_stride_head + kpe_column),
+            x);
+      }
+    }
+#pragma unroll
+    for (float& value : x) value *= params.q_sign;
+    prefill_mma::StoreRounded<T>(shared.q + row * T::kStride + column, x);
+  }
+}
+
+/// kColumns of a tile's rows, of which num_columns exist, from column `at` of their place on.
+template <class T, int kColumns, int kAt, int64_t TokenOffsets::*kOffset>
+__device__ __forceinline__ void CopyRows(const void* cache, const TokenOffsets* tokens,
+                                         int num_columns, uint16_t* to) {
+  constexpr int kUnits = kColumns / 8;
+  constexpr int kTotal = T::kKvTile * kUnits;
+#pragma unroll
+  for (int n = 0; n < (kTotal + T::kThreads - 1) / T::kThreads; ++n) {
+    const int i = n * T::kThreads + static_cast<int>(threadIdx.x);
+    if (kTotal % T::kThreads != 0 && i >= kTotal) break;
+    const int row = i / kUnits;
+    const int column = i % kUnits * 8;
+    const bool is_there = column < num_columns;
+    const char* from = static_cast<const char*>(cache) + tokens[row].*kOffset;
+    if (is_there) from = tile::At<T::kS.dtype_kv>(from, column);
+    uint16_t* at = to + row * T::kStride + kAt + column;
+    if constexpr (T::kCopies) {
+      ptx::cp_async_zfill(at, from, is_there);
+    } else {
+      float x[8] = {};
+      if (is_there) prefill_mma::LoadFloats<T::kS.dtype_kv, 8, T::kS.kv_access_bytes>(from, x);
+      prefill_mma::StoreRounded<T>(at, x);
+    }
+  }
+}
+
+/// Scales of a tile's tokens, of which this thread may have looked up one.
+template <class T>
+__device__ __forceinline__ void CopyScales(const MlaParams& params, const Block& block, int begin,
+                                           float* to) {
+  const PrefillParams& p = params.attention;
+  for (int i = static_cast<int>(threadIdx.x); i < MlaScales(T::kMla); i += T::kThreads) {
+    const int token = min(begin + i / T::kScaleBlocks, block.piece.kv_end - 1);
+    const uint32_t index = p.page_size.Divide(static_cast<uint32_t>(token));
+    const int64_t slot = token - static_cast<int>(index * p.page_size.divisor);
+    const int64_t page = p.pages[(block.request.page_begin + int64_t{index}) * p.pages_stride];
+    to[i] = params.ckv_scales[page * params.scales_stride_page + slot * params.scales_stride_token +
+                              i % T::kScaleBlocks * params.scales_stride_block];
+  }
+}
+
+/// Keys from `begin` on into a stage; copies go on in the background. shared.tokens[stage] says
+/// where they are.
+template <class T>
+__device__ __forceinline__ void CopyTile(const MlaParams& params, const Block& block,
+                                         typename T::SharedStorage& shared, int begin, int stage) {
+  const PrefillParams& p = params.attention;
+  const TokenOffsets* tokens = shared.tokens[stage];
+  CopyRows<T, T::kCkvColumns, 0, &TokenOffsets::k>(p.k, tokens, p.head_dim_vo, shared.kv[stage]);
+  if constexpr (T::kColumns > T::kCkvColumns) {
+    CopyRows<T, T::kColumns - T::kCkvColumns, T::kCkvColumns, &TokenOffsets::v>(
+        p.v, tokens, params.head_dim_kpe, shared.kv[stage]);
+  }
+  if constexpr (T::kScaleBlocks > 0) CopyScales<T>(params, block, begin, shared.scales[stage]);
+  ptx::cp_async_commit_group();
+}
+
+/// Values that are no numbers become 0 where some row does not see their key, so that a weight of 0
+/// takes nothing from them. Rows that see such a key have a weight that is no number either.
+template <class T>
+__device__ __forceinline__ void ClearNonFinite(uint16_t* kv) {
+  constexpr uint32_t kExponent = T::kCompute == DType::kBF16 ? 0x7f80 : 0x7c00;
+  constexpr int kUnits = T::kCkvColumns / 2;
+  for (int i = static_cast<int>(threadIdx.x); i < T::kKvTile * kUnits; i += T::kThreads) {
+    auto* pair = reinterpret_cast<uint32_t*>(kv + i / kUnits * T::kStride + i % kUnits * 2);
+    const uint32_t x = *pair;
+    const bool low = (x & kExponent) == kExponent;
+    const bool high = (x >> 16 & kExponent) == kExponent;
+    if (low || high) *pair = (low ? 0 : x & 0xffffu) | (high ? 0 : x & 0xffff0000u);
+  }
+}
+
+}  // namespace flashinfer::kernels::mla_mma

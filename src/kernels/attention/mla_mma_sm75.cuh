@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Latent attention on tensor cores, by mma.sync: decode and several query tokens a request alike.
+//
+// A block holds the rows of its piece, the heads of query tokens, and walks over the keys tile by
+// tile. A tile lies in shared memory once: ckv and kpe beside each other are the keys, and ckv the
+// values. Outputs of 512 columns do not fit into a warp, so that 4 warps share rows: for scores
+// they divide the keys among themselves, for outputs the columns. The next tile is on its way while
+// this one is multiplied. Pieces of split rows leave partial results, which the last block to come
+// merges in the order of keys.
+//
+// What bounds it, as computed, not measured, for 512 + 64 columns of bf16 on an H200 (4.8 TB/s, 132
+// multiprocessors at 1.7 GHz): up to 16 rows, bytes: 64 keys of a multiprocessor take 3400 cycles
+// from memory, 2200 of shared memory's (a tile is written, read as keys, read as values, and the
+// queries are read 4 times) and 900 of the tensor cores'. With 64 rows, shared memory: 4700 cycles
+// (keys and queries 440 KB, values and weights 165 KB) against 3700 of the tensor cores', so about
+// 420 TFLOP/s.
+#pragma once
+
+#include "kernels/attention/mla_load.cuh"
+#include "kernels/attention/mla_tile.cuh"
+#include "kernels/attention/prefill_write.cuh"
+#include "kernels/ptx/griddepcontrol.cuh"
+
+namespace flashinfer::kernels::mla_mma {
+
+/// Whether a key of the tile is one that some row of the block does not see.
+template <class T>
+__device__ __forceinline__ bool HasUnseen(const Block& block, int begin) {
+  return begin < block.seen_begin || min(begin + T::kKvTile, block.piece.kv_end) > block.seen_end;
+}
+
+/// The tile in `stage`, which is there.
+template <class T>
+__device__ __forceinline__ void Attend(const MlaParams& params, const Block& block,
+                                       const Warp<T>& w, int begin, int stage,
+                                       typename T::SharedStorage& shared, State<T>& state) {
+  const bool has_scores = w.has_rows(block) && w.has_keys();
+  Scores<T> scores;
+  if (has_scores) {
+    MultiplyKeys<T>(params, w, shared.q, shared.kv[stage], shared.scales[stage], scores);
+    prefill_mma::TransformScores<T>(params.attention, block, w, begin + w.first_key(), state,
+                                    scores);
+    ShareMaxima<T>(w, scores, shared);
+  }
+  __syncthreads();  // maxima are there, and nobody reads kpe any more
+  uint16_t* weights = WeightsOf<T>(shared, stage);
+  if (w.has_rows(block)) UpdateMaxima<T>(w, shared, state);
+  if (has_scores) ShareWeights<T>(w, scores, weights, state);
+  if (HasUnseen<T>(block, begin)) ClearNonFinite<T>(shared.kv[stage]);
+  __syncthreads();
+  if (w.has_rows(block)) {
+    MultiplyValues<T>(w, weights, shared.kv[stage], shared.scales[stage], state);
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void RunKeys(const MlaParams& params, const Block& block,
+                                        const Warp<T>& w, typename T::SharedStorage& shared,
+                                        State<T>& state) {
+  const PrefillParams& p = params.attention;
+  const PrefillPiece& piece = block.piece;
+  const bool finds_tokens = threadIdx.x < T::kKvTile;
+  TokenOffsets token;
+  if (finds_tokens) {
+    shared.tokens[0][threadIdx.x] = prefill_mma::FindToken<T>(p, block, piece.kv_begin);
+    token = prefill_mma::FindToken<T>(p, block, piece.kv_begin + T::kKvTile);
+  }
+  LoadQuery<T>(params, block, shared);
+  int stage = 1;
+  // The first turn only copies: one loop, so that copying is compiled once.
+#pragma unroll 1
+  for (int begin = piece.kv_begin - T::kKvTile; begin < piece.kv_end; begin += T::kKvTile) {
+    ptx::cp_async_wait_group<0>();
+    __syncthreads();  // this tile is there, and nobody reads the other stage any more
+    if (begin + T::kKvTile < piece.kv_end) {
+      CopyTile<T>(params, block, shared, begin + T::kKvTile, stage ^ 1);
+    }
+    // Where the tile after that is: looked up a whole tile before it is needed.
+    if (finds_tokens) {
+      shared.tokens[stage][threadIdx.x] = token;
+      token = prefill_mma::FindToken<T>(p, block, begin + 3 * T::kKvTile);
+    }
+    if (begin >= piece.kv_begin) Attend<T>(params, block, w, begin, stage, shared, state);
+    stage ^= 1;
+  }
+}
+
+/// Sums of all keys, the same in all warps that share rows, and maxima as base-2 logits.
+template <class T>
+__device__ __forceinline__ void SumRows(const Block& block, const Warp<T>& w,
+                                        typename T::SharedStorage& shared, State<T>& state) {
+  prefill_mma::SumRows<T>(state);
+  __syncthreads();  // maxima were read
+#pragma unroll
+  for (int i = 0; i < 2 * T::kRowTiles; ++i) {
+    const int row = w.RowOf(i / 2, i % 2);
+    if (w.has_keys() && w.lane % 4 == 0) shared.rows[w.key_warp][row] = state.sum[i / 2][i % 2];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2 * T::kRowTiles; ++i) {
+    float& sum = state.sum[i / 2][i % 2];
+    sum = 0;
+#pragma unroll
+    for (int k = 0; k < T::kKeyWarps; ++k) sum += shared.rows[k][w.RowOf(i / 2, i % 2)];
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void WritePartial(const PrefillParams& p, const Block& block,
+                                             const Warp<T>& w, const State<T>& state) {
+#pragma unroll
+  for (int m = 0; m < T::kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int index = w.RowOf(m, half);
+      if (index >= block.num_rows) continue;
+      const int64_t row = prefill_mma::PartialRow<T>(block, block.piece.partial) + index;
+      if (w.lane % 4 == 0 && w.column_begin == 0) {
+        reinterpret_cast<float2*>(p.partial_ml)[row] =
+            make_float2(state.max[m][half], state.sum[m][half]);
+      }
+      float* to = p.partial_o + row * T::kVoColumns + w.column_begin + w.ColumnOf(0);
+#pragma unroll
+      for (int n = 0; n < T::kValueTiles; ++n) {
+        if (w.column_begin + n * 8 >= T::kCkvColumns) break;
+        *reinterpret_cast<float2*>(to + n * 8) =
+            make_float2(state.o[m][n][2 * half], state.o[m][n][2 * half + 1]);
+      }
+    }
+  }
+}
+
+template <MlaSpec kSpec>
+__device__ __forceinline__ void Run(const MlaParams& params) {
+  using T = Traits<kSpec>;
+  extern __shared__ __align__(16) char shared_memory[];
+  auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
+  const PrefillParams& p = params.attention;
+  ptx::griddepcontrol_wait();
+  ptx::griddepcontrol_launch_dependents();
+  if (threadIdx.x == 0) shared.block = prefill_mma::MakeBlock<T>(p);
+  __syncthreads();
+  const Block& block = shared.block;  // there, it takes no registers
+  const Warp<T> w = MakeWarp<T>();
+  State<T> state;
+  prefill_mma::ClearState<T>(state);
+  state.scale = T::kTransforms ? p.sm_scale : p.sm_scale * tile::kLog2E;
+  if (block.piece.kv_begin < block.piece.kv_end) RunKeys<T>(params, block, w, shared, state);
+  SumRows<T>(block, w, shared, state);
+  if (block.piece.partial < 0) {
+    Block slice = block;
+    slice.vo_begin = w.column_begin;  // as if the warp were a block
+    prefill_mma::WriteOutputs<T>(p, slice, w, state);
+    return;
+  }
+  WritePartial<T>(p, block, w, state);
+  if (prefill_mma::IsLast<T>(p, block, shared)) prefill_mma::MergePartials<T>(p, block);
+}
+
+}  // namespace flashinfer::kernels::mla_mma

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Latent attention on tensor cores: what changes the kernel's code, and what changes per call. Its
+// work is cut into the pieces of prefill.
+#pragma once
+
+#include "core/field_list.h"
+#include "flashinfer/dtype.h"
+#include "kernels/attention/prefill_spec.h"
+#include "kernels/portable.h"
+
+namespace flashinfer::kernels {
+
+/// Block `piece`. Strides count elements.
+struct MlaParams {
+  /// q is q_nope, k is ckv, v is kpe; group_size is num_heads, head_dim_vo that of ckv, and
+  /// partial_o [num_partials, rows_tile, ckv_columns].
+  PrefillParams attention;
+  const void* q_pe;         // [num_tokens, num_heads, head_dim_kpe]
+  const float* ckv_scales;  // [num_pages, page_size, scale_blocks]
+  int64_t q_pe_stride_token;
+  int64_t q_pe_stride_head;
+  int64_t scales_stride_page;
+  int64_t scales_stride_token;
+  int64_t scales_stride_block;
+  int32_t head_dim_kpe;
+  float kpe_over_ckv;  ///< scale of kpe by that of ckv, which sm_scale has
+  float q_sign;        ///< that of sm_scale: 1 or -1
+};
+
+/// Every field changes the machine code.
+struct MlaSpec {
+  using Params = MlaParams;
+  static constexpr const char* kName = "mla.mma";
+  static constexpr const char* kType = "MlaSpec";
+  static constexpr const char* kHeader = "kernels/attention/mla_mma_sm75.cuh";
+  static constexpr const char* kNamespace = "mla_mma";
+  static constexpr int kMinArch = 75;
+
+  DType dtype_q = DType::kBF16;   ///< f16 or bf16: what is multiplied
+  DType dtype_kv = DType::kBF16;  ///< dtype_q, e4m3, e5m2 or i8
+  DType dtype_out = DType::kBF16;
+  int32_t ckv_columns = 512;      ///< head_dim_ckv, rounded up to 16
+  int32_t kpe_columns = 64;       ///< head_dim_kpe, rounded up to 16
+  int32_t row_warps = 1;          ///< warps side by side along the rows
+  int32_t row_tiles = 1;          ///< tiles of 16 rows of a warp: 1 or 2
+  int32_t column_warps = 4;       ///< warps that share rows: each has columns of values, and keys
+  int32_t kv_tile = 32;           ///< 16, 32 or 64
+  int32_t kv_access_bytes = 16;   ///< to which rows of the cache are aligned: 1 to 16
+  int32_t q_access_bytes = 16;    ///< and those of the queries
+  int32_t out_access_bytes = 16;  ///< and of the output
+  int32_t scale_blocks = 0;       ///< scales of a token's ckv; 0: one for all tokens
+  bool soft_cap = false;
+
+  friend constexpr bool operator==(const MlaSpec&, const MlaSpec&) = default;
+};
+
+template <FieldsOf<MlaSpec> Self, class Visit>
+constexpr void ForEachField(Self& self, Visit&& visit) {
+  FLASHINFER_NAMED(dtype_q)
+  FLASHINFER_NAMED(dtype_kv)
+  FLASHINFER_NAMED(dtype_out)
+  FLASHINFER_NAMED(ckv_columns)
+  FLASHINFER_NAMED(kpe_columns)
+  FLASHINFER_NAMED(row_warps)
+  FLASHINFER_NAMED(row_tiles)
+  FLASHINFER_NAMED(column_warps)
+  FLASHINFER_NAMED(kv_tile)
+  FLASHINFER_NAMED(kv_access_bytes)
+  FLASHINFER_NAMED(q_access_bytes)
+  FLASHINFER_NAMED(out_access_bytes)
+  FLASHINFER_NAMED(scale_blocks)
+  FLASHINFER_NAMED(soft_cap)
+}
+
+/// bf16 products need SM80.
+constexpr int32_t MinArch(const MlaSpec& s) {
+  return s.dtype_q == DType::kBF16 ? 80 : MlaSpec::kMinArch;
+}
+
+constexpr int32_t NumThreads(const MlaSpec& s) { return 32 * s.row_warps * s.column_warps; }
+
+/// Rows of a block: heads of query tokens.
+constexpr int32_t MlaRows(const MlaSpec& s) { return 16 * s.row_warps * s.row_tiles; }
+
+/// Elements from row to row of queries and keys: ckv, then kpe.
+constexpr int32_t MlaRowStride(const MlaSpec& s) {
+  return PrefillRowStride(s.ckv_columns + s.kpe_columns);
+}
+
+/// Values of ckv that a warp has outputs of.
+constexpr int32_t MlaWarpColumns(const MlaSpec& s) {
+  return (s.ckv_columns / 16 + s.column_warps - 1) / s.column_warps * 16;
+}
+
+/// Warps that share a tile's keys when scores are computed: each has 8 or more.
+constexpr int32_t MlaKeyWarps(const MlaSpec& s) {
+  return s.kv_tile / 8 < s.column_warps ? s.kv_tile / 8 : s.column_warps;
+}
+
+/// Outputs finer than what is multiplied take weights as two values that add up to them.
+constexpr int32_t MlaWeightParts(const MlaSpec& s) {
+  return s.dtype_out == DType::kF32 || (s.dtype_out == DType::kF16 && s.dtype_q == DType::kBF16)
+             ? 2
+             : 1;
+}
+
+/// Whether weights take the place of the tile's kpe, which is of no use once there are scores.
+constexpr bool MlaWeightsInKeys(const MlaSpec& s) {
+  return MlaWeightParts(s) * s.kv_tile <= s.kpe_columns && MlaRows(s) <= s.kv_tile;
+}
+
+/// Elements of weights that have a place of their own.
+constexpr int32_t MlaWeightElements(const MlaSpec& s) {
+  return MlaWeightsInKeys(s) ? 8 : MlaWeightParts(s) * MlaRows(s) * PrefillRowStride(s.kv_tile);
+}
+
+/// Scales of a tile's tokens.
+constexpr int32_t MlaScales(const MlaSpec& s) {
+  return s.kv_tile * (s.scale_blocks > 0 ? s.scale_blocks : 1);
+}
+
+/// Queries, two stages of keys, weights, where tokens are, scales of two stages, maxima and sums,
+/// the work, and a flag.
+constexpr int32_t SmemBytes(const MlaSpec& s) {
+  return ((MlaRows(s) + 2 * s.kv_tile) * MlaRowStride(s) + MlaWeightElements(s)) * 2 +
+         2 * (s.kv_tile * 16 + MlaScales(s) * 4) + MlaKeyWarps(s) * MlaRows(s) * 4 +
+         kPrefillBlockBytes + 16;
+}
+
+/// What decides the spec of a batch.
+struct MlaShape {
+  DType dtype_q;
+  DType dtype_kv;
+  DType dtype_out;
+  int32_t head_dim_ckv;
+  int32_t head_dim_kpe;
+  int64_t rows;        ///< of a request, on average: its heads times tokens
+  int32_t smem_bytes;  ///< that a block may have
+  bool soft_cap;
+};
+
+/// Tiles for a shape; alignment and blocks of scales are the caller's. What does not fit into
+/// `smem_bytes` is tiles as small as can be.
+constexpr MlaSpec MakeMlaSpec(const MlaShape& shape) {
+  MlaSpec s;
+  s.dtype_q = shape.dtype_q;
+  s.dtype_kv = shape.dtype_kv;
+  s.dtype_out = shape.dtype_out;
+  s.ckv_columns = (shape.head_dim_ckv + 15) / 16 * 16;
+  s.kpe_columns = (shape.head_dim_kpe + 15) / 16 * 16;
+  s.soft_cap = shape.soft_cap;
+  const bool is_narrow = DecodeElementBytes(shape.dtype_kv) == 1;
+  // Only Run() sees whether tokens have scales: there is room for the smallest blocks.
+  const auto fits = [&s, is_narrow](int32_t bytes) {
+    MlaSpec scaled = s;
+    if (is_narrow) scaled.scale_blocks = (s.ckv_columns + 31) / 32;
+    return SmemBytes(scaled) <= bytes;
+  };
+  // 64 rows: 8 warps with 128 outputs of each thread, which fill the registers. Up to 16 rows, two
+  // blocks of a multiprocessor hide each other's waits where they fit.
+  s.row_tiles = shape.rows > 16 ? 2 : 1;
+  s.row_warps = shape.rows > 32 ? 2 : 1;
+  s.kv_tile = shape.rows > 16 ? 64 : 32;
+  if (s.row_tiles == 1 && !fits(shape.smem_bytes / 2 - 1024)) s.kv_tile = 64;
+  while (!fits(shape.smem_bytes) && s.kv_tile > 32) s.kv_tile /= 2;
+  if (!fits(shape.smem_bytes)) s.row_warps = 1;
+  while (!fits(shape.smem_bytes) && s.kv_tile > 16) s.kv_tile /= 2;
+  if (!fits(shape.smem_bytes)) s.row_tiles = 1;
+  return s;
+}
+
+}  // namespace flashinfer::kernels

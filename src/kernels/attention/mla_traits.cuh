@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Latent attention on tensor cores: sizes that follow from a spec, and who is who in a block.
+#pragma once
+
+#include "kernels/attention/mla_spec.h"
+#include "kernels/attention/prefill_traits.cuh"
+
+namespace flashinfer::kernels::mla_mma {
+
+using prefill_mma::Block;
+using prefill_mma::Row;
+using prefill_mma::TokenOffsets;  ///< k is ckv, v is kpe
+
+/// The pieces of prefill that this kernel uses ask for its names.
+template <MlaSpec kSpec>
+struct Traits {
+  static constexpr MlaSpec kMla = kSpec;
+  static constexpr PrefillSpec kS = {.dtype_q = kSpec.dtype_q,
+                                     .dtype_kv = kSpec.dtype_kv,
+                                     .dtype_out = kSpec.dtype_out,
+                                     .vo_slices = 1,
+                                     .kv_access_bytes = kSpec.kv_access_bytes,
+                                     .q_access_bytes = kSpec.q_access_bytes,
+                                     .out_access_bytes = kSpec.out_access_bytes,
+                                     .soft_cap = kSpec.soft_cap};
+  static constexpr DType kCompute = kSpec.dtype_q;
+  static constexpr int kThreads = NumThreads(kSpec);
+  static constexpr int kRows = MlaRows(kSpec);
+  static constexpr int kRowTiles = kSpec.row_tiles;
+  static constexpr int kKvTile = kSpec.kv_tile;
+  static constexpr int kColumnWarps = kSpec.column_warps;
+  static constexpr int kKeyWarps = MlaKeyWarps(kSpec);
+  static constexpr int kWarpKeys = kKvTile / kKeyWarps;
+  static constexpr int kKeyTiles = kWarpKeys / 8;  ///< of a warp's scores
+  static constexpr int kCkvColumns = kSpec.ckv_columns;
+  static constexpr int kColumns = kCkvColumns + kSpec.kpe_columns;
+  static constexpr int kStride = MlaRowStride(kSpec);
+  static constexpr int kVoColumns = kCkvColumns;
+  static constexpr int kWarpColumns = MlaWarpColumns(kSpec);
+  static constexpr int kValueTiles = kWarpColumns / 8;  ///< of a warp's outputs
+  static constexpr int kWeightParts = MlaWeightParts(kSpec);
+  static constexpr bool kWeightsInKeys = MlaWeightsInKeys(kSpec);
+  static constexpr int kWeightStride = kWeightsInKeys ? kStride : PrefillRowStride(kKvTile);
+  static constexpr int kPartStride = kWeightsInKeys ? kKvTile : kRows * kWeightStride;
+  static constexpr int kScaleBlocks = kSpec.scale_blocks;
+  /// Columns of a scale.
+  static constexpr int kScaleColumns = kCkvColumns / (kScaleBlocks == 0 ? 1 : kScaleBlocks);
+  /// Keys go to shared memory as they are.
+  static constexpr bool kCopies = kSpec.dtype_kv == kCompute && kSpec.kv_access_bytes == 16;
+  static constexpr bool kTransforms = kSpec.soft_cap;
+  static constexpr bool kScalesRows = false;
+  static_assert(kSpec.dtype_q == DType::kF16 || kSpec.dtype_q == DType::kBF16,
+                "dtype_q must be f16 or bf16");
+  static_assert(kSpec.dtype_kv == kSpec.dtype_q || DecodeElementBytes(kSpec.dtype_kv) == 1,
+                "dtype_kv must be dtype_q, or of 8 bits");
+  static_assert(kSpec.row_warps == 1 || kSpec.row_warps == 2, "row_warps must be 1 or 2");
+  static_assert(kRowTiles == 1 || kRowTiles == 2, "row_tiles must be 1 or 2");
+  static_assert(kColumnWarps == 2 || kColumnWarps == 4, "column_warps must be 2 or 4");
+  static_assert(kKvTile == 16 || kKvTile == 32 || kKvTile == 64, "kv_tile must be 16, 32 or 64");
+  static_assert(kCkvColumns % 16 == 0 && kSpec.kpe_columns % 16 == 0,
+                "ckv_columns and kpe_columns must be multiples of 16");
+  static_assert(kRowTiles * kWarpColumns <= 256,
+                "row_tiles * ckv_columns / column_warps must be at most 256");
+  static_assert(kScaleBlocks == 0 || (kCkvColumns % kScaleBlocks == 0 && kScaleColumns % 32 == 0),
+                "scale_blocks must divide ckv_columns into multiples of 32");
+
+  struct SharedStorage {
+    alignas(16) uint16_t q[kRows * kStride];
+    uint16_t kv[2][kKvTile * kStride];
+    uint16_t weights[MlaWeightElements(kSpec)];
+    TokenOffsets tokens[2][kKvTile];
+    float scales[2][MlaScales(kSpec)];
+    float rows[kKeyWarps][kRows];  ///< maxima of a tile's scores, and at the end sums
+    Block block;
+    alignas(16) uint32_t is_last;
+  };
+  static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
+};
+
+template <class T>
+struct Warp : prefill_mma::Warp<T> {
+  int column_begin;  ///< of its outputs
+  int key_warp;      ///< whose scores it computes; kKeyWarps or more: of none
+
+  __device__ __forceinline__ bool has_rows(const Block& block) const {
+    return this->first_row < block.num_rows;
+  }
+  __device__ __forceinline__ bool has_keys() const { return key_warp < T::kKeyWarps; }
+  /// Of the tile's.
+  __device__ __forceinline__ int first_key() const { return key_warp * T::kWarpKeys; }
+};
+
+template <class T>
+__device__ __forceinline__ Warp<T> MakeWarp() {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int column_warp = warp % T::kColumnWarps;
+  Warp<T> w;
+  w.lane = static_cast<int>(threadIdx.x) % 32;
+  w.first_row = warp / T::kColumnWarps * 16 * T::kRowTiles;
+  w.column_begin = column_warp * T::kWarpColumns;
+  w.key_warp = column_warp;
+  return w;
+}
+
+}  // namespace flashinfer::kernels::mla_mma
