@@ -48,7 +48,7 @@ __device__ __forceinline__ void CopyRows(const void* cache, const TokenOffsets* 
                                          int num_columns, uint16_t* to) {
   constexpr int kUnits = kColumns / 8;
   constexpr int kTotal = T::kKvTile * kUnits;
-#pragma unroll
+#pragma unroll 4
   for (int n = 0; n < (kTotal + T::kThreads - 1) / T::kThreads; ++n) {
     const int i = n * T::kThreads + static_cast<int>(threadIdx.x);
     if (kTotal % T::kThreads != 0 && i >= kTotal) break;

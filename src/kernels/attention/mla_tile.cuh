@@ -191,12 +191,14 @@ __device__ __forceinline__ void ShareWeights(const Warp<T>& w, const Scores<T>& 
   }
 }
 
-/// Weights of 16 keys times the scales of a block of columns, as the two parts of each again.
-/// `scales` is that of the first key.
+/// Weights of 16 keys as A fragments; the parts of one add up to it.
+template <class T>
+using Weights = uint32_t[T::kWeightParts][T::kRowTiles][4];
+
+/// b = a times the scales of a block of columns, of which `scales` is the first key's.
 template <class T>
 __device__ __forceinline__ void ScaleWeights(const Warp<T>& w, const float* scales,
-                                             const uint32_t (&a)[T::kWeightParts][T::kRowTiles][4],
-                                             uint32_t (&b)[T::kWeightParts][T::kRowTiles][4]) {
+                                             const Weights<T>& a, Weights<T>& b) {
 #pragma unroll
   for (int m = 0; m < T::kRowTiles; ++m) {
 #pragma unroll
@@ -231,13 +233,16 @@ template <class T>
 __device__ __forceinline__ void MultiplyValues(const Warp<T>& w, const uint16_t* weights,
                                                const uint16_t* kv, const float* scales,
                                                State<T>& state) {
+  if (w.column_begin >= T::kCkvColumns) return;
+  constexpr bool kHasScales = T::kScaleBlocks > 0;
+  constexpr bool kIsOneBlock = kHasScales && T::kScaleColumns % T::kWarpColumns == 0;
   const uint32_t w_row = ptx::shared_address(weights) +
                          2 * ((w.first_row + w.lane % 16) * T::kWeightStride + w.lane / 16 * 8);
   const uint32_t v_row =
       ptx::shared_address(kv) + 2 * (w.lane % 16 * T::kStride + w.column_begin + w.lane / 16 * 8);
 #pragma unroll
   for (int step = 0; step < T::kKvTile / 16; ++step) {
-    uint32_t a[T::kWeightParts][T::kRowTiles][4];
+    Weights<T> a;
 #pragma unroll
     for (int part = 0; part < T::kWeightParts; ++part) {
 #pragma unroll
@@ -245,6 +250,10 @@ __device__ __forceinline__ void MultiplyValues(const Warp<T>& w, const uint16_t*
         ptx::ldmatrix(a[part][m],
                       w_row + 2 * (part * T::kPartStride + m * 16 * T::kWeightStride + step * 16));
       }
+    }
+    const float* step_scales = scales + step * 16 * T::kScaleBlocks;
+    if constexpr (kIsOneBlock) {
+      ScaleWeights<T>(w, step_scales + w.column_begin / T::kScaleColumns, a, a);
     }
 #pragma unroll
     for (int n = 0; n < T::kValueTiles; n += 2) {
@@ -254,23 +263,19 @@ __device__ __forceinline__ void MultiplyValues(const Warp<T>& w, const uint16_t*
       }
       uint32_t b[4];
       ptx::ldmatrix<4, ptx::Transposed::kYes>(b, v_row + 2 * (step * 16 * T::kStride + n * 8));
-      const auto multiply = [&](const uint32_t(&weight)[T::kWeightParts][T::kRowTiles][4]) {
-#pragma unroll
-        for (int m = 0; m < T::kRowTiles; ++m) {
-#pragma unroll
-          for (int part = 0; part < T::kWeightParts; ++part) {
-            prefill_mma::Multiply<T>(state.o[m][n], weight[part][m], b[0], b[1]);
-            prefill_mma::Multiply<T>(state.o[m][n + 1], weight[part][m], b[2], b[3]);
-          }
-        }
-      };
-      if constexpr (T::kScaleBlocks == 0) {
-        multiply(a);
-      } else {
-        uint32_t scaled[T::kWeightParts][T::kRowTiles][4];
+      Weights<T> scaled;
+      if constexpr (kHasScales && !kIsOneBlock) {
         const int block = (w.column_begin + n * 8) / T::kScaleColumns;
-        ScaleWeights<T>(w, scales + step * 16 * T::kScaleBlocks + block, a, scaled);
-        multiply(scaled);
+        ScaleWeights<T>(w, step_scales + block, a, scaled);
+      }
+      const Weights<T>& weight = kHasScales && !kIsOneBlock ? scaled : a;
+#pragma unroll
+      for (int m = 0; m < T::kRowTiles; ++m) {
+#pragma unroll
+        for (int part = 0; part < T::kWeightParts; ++part) {
+          prefill_mma::Multiply<T>(state.o[m][n], weight[part][m], b[0], b[1]);
+          prefill_mma::Multiply<T>(state.o[m][n + 1], weight[part][m], b[2], b[3]);
+        }
       }
     }
   }
