@@ -14,6 +14,7 @@ using prefill_mma::TokenOffsets;  ///< k is ckv, v is kpe
 /// The pieces of prefill that this kernel uses ask for its names.
 template <MlaSpec kSpec>
 struct Traits {
+  using V = NoVariant;
   static constexpr MlaSpec kMla = kSpec;
   static constexpr PrefillSpec kS = {.dtype_q = kSpec.dtype_q,
                                      .dtype_kv = kSpec.dtype_kv,
