@@ -5,16 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "backends/cuda/attention_variant.h"
+#include "backends/cuda/prefill_pieces.h"
 #include "backends/cuda/problem.h"
-#include "core/check.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
 #include "kernels/attention/prefill_spec.h"
-#include "plan/attention_plan.h"
 
 namespace flashinfer::cuda {
 namespace {
@@ -22,27 +20,6 @@ namespace {
 using kernels::PrefillPiece;
 using kernels::PrefillRequest;
 using kernels::PrefillSpec;
-
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;
-
-/// Shared memory that a block may have, by architecture (CUDA C++ Programming Guide).
-constexpr int32_t BlockSmemBytes(int32_t arch) {
-  switch (arch) {
-    case 75:
-      return 64 << 10;
-    case 80:
-    case 87:
-      return 163 << 10;
-    case 86:
-    case 88:
-    case 89:
-    case 120:
-    case 121:
-      return 99 << 10;
-    default:
-      return 227 << 10;
-  }
-}
 
 PrefillSpec SpecOf(const AttentionProblem& p, int64_t rows) {
   PrefillSpec spec = kernels::MakePrefillSpec({.dtype_q = p.dtype_q,
@@ -64,16 +41,15 @@ PrefillSpec SpecOf(const AttentionProblem& p, int64_t rows) {
   return spec;
 }
 
-/// Blocks that a plan counts with side by side: half as many pieces are enough where tiles of rows
-/// alone do not fill the device.
-int32_t NumLanes(int64_t resident, int64_t num_tiles) {
-  const int64_t lanes = resident / num_tiles;
-  return static_cast<int32_t>(lanes < 2 ? 1 : std::max<int64_t>(2, lanes / 4));
-}
-
-size_t PartialBytes(const PrefillSpec& spec, int64_t num_partials, int64_t num_tiles) {
-  const int64_t rows = num_partials * num_tiles * kernels::PrefillRows(spec);
-  return static_cast<size_t>(rows * (spec.vo_columns + 2) * 4);
+/// How a plan of `spec` is shared among blocks.
+PrefillGrid GridOf(const PrefillSpec& spec, const AttentionProblem& p) {
+  const int64_t num_tiles = int64_t{p.num_kv_heads} * spec.vo_slices;
+  const int64_t rows = num_tiles * kernels::PrefillRows(spec);
+  return {.rows_tile = kernels::PrefillRows(spec),
+          .kv_tile = spec.kv_tile,
+          .num_tiles = num_tiles,
+          .partial_bytes = static_cast<size_t>(rows * (spec.vo_columns + 2) * 4),
+          .fixed_kv_chunk = p.fixed_split_size};
 }
 
 /// Elements that rows of a tensor are aligned to, in bytes up to 16.
@@ -110,30 +86,6 @@ std::vector<uint64_t> TurnsOf(const AttentionProblem& p) {
   return turns;
 }
 
-/// Arrays that go to the device in one copy.
-class Staging {
- public:
-  void Clear() { bytes_.clear(); }
-  /// The offset at which `values` begin.
-  template <class T>
-  size_t Add(const std::vector<T>& values) {
-    return Add(values.data(), values.size() * sizeof(T));
-  }
-  size_t AddZeros(size_t size) { return Add(nullptr, size); }
-  const std::vector<char>& bytes() const { return bytes_; }
-
- private:
-  size_t Add(const void* data, size_t size) {
-    const size_t at = (bytes_.size() + 255) / 256 * 256;
-    bytes_.resize(at + size);
-    if (data != nullptr && size > 0) {
-      std::copy_n(static_cast<const char*>(data), size, bytes_.begin() + static_cast<int64_t>(at));
-    }
-    return at;
-  }
-  std::vector<char> bytes_;
-};
-
 class PrefillMma final : public AttentionExecutor {
  public:
   void Plan(const AttentionProblem& problem, const AttentionTables& tables, Workspace& workspace,
@@ -146,22 +98,20 @@ class PrefillMma final : public AttentionExecutor {
     pages_ = problem.page_size == kNoPages ? nullptr : tables.pages;
     pages_stride_ = tables.pages_stride;
     mask_ = tables.mask;
-    ReadRequests(tables);
     const int64_t rows =
         tables.num_tokens() * problem.group_size() / std::max<int64_t>(1, tables.num_requests());
     spec_ = SpecOf(problem, rows);
     spec_.row_scales = IsFp8(problem.dtype_q);
     kernel_ = &VariantKernel(spec_, problem_.variant, device_);
-    num_tiles_ = int64_t{problem.num_kv_heads} * spec_.vo_slices;
     PlanPieces(tables, workspace);
     Upload(tables, StreamOn(device_, stream));
   }
 
   void Run(const AttentionTensors& t, Stream stream) const override {
-    if (pieces_.empty()) return;
+    if (pieces_.pieces().empty()) return;
     const kernels::PrefillParams params = ParamsOf(t);
-    const LaunchShape shape{.grid_x = static_cast<int64_t>(pieces_.size()),
-                            .grid_y = num_tiles_,
+    const LaunchShape shape{.grid_x = static_cast<int64_t>(pieces_.pieces().size()),
+                            .grid_y = grid_.num_tiles,
                             .overlaps_previous = true};
     if (problem_.variant == nullptr) {
       Launch(KernelFor(t), shape, params, StreamOn(device_, stream));
@@ -169,91 +119,32 @@ class PrefillMma final : public AttentionExecutor {
     }
     Launch(KernelFor(t), shape,
            WithVariant(params, problem_, reinterpret_cast<const int32_t*>(block_ + lengths_at_),
-                       static_cast<int64_t>(requests_.size()), t.extras.variant_values),
+                       static_cast<int64_t>(pieces_.requests().size()), t.extras.variant_values),
            StreamOn(device_, stream));
   }
 
  private:
-  void ReadRequests(const AttentionTables& tables) {
-    requests_.clear();
-    for (size_t b = 0; b < tables.kv_len.size(); ++b) {
-      const int64_t rows = int64_t{tables.q_len[b]} * problem_.group_size();
-      FLASHINFER_CHECK(tables.kv_len[b] <= kMost && tables.kv_begin[b] <= kMost && rows <= kMost &&
-                           tables.q_begin[b] <= kMost,
-                       "indptr[{}]: request has {} queries and {} keys from {} on, at most {} are "
-                       "accepted, queries times heads of a group as well",
-                       b, tables.q_len[b], tables.kv_len[b], tables.kv_begin[b], kMost);
-      requests_.push_back({.mask_begin = mask_.custom_begin.empty() ? 0 : mask_.custom_begin[b],
-                           .q_begin = static_cast<int32_t>(tables.q_begin[b]),
-                           .q_len = tables.q_len[b],
-                           .kv_len = static_cast<int32_t>(tables.kv_len[b]),
-                           .page_begin = static_cast<int32_t>(tables.kv_begin[b]),
-                           .prefix_len = mask_.prefix_len.empty() ? 0 : mask_.prefix_len[b],
-                           .unused = 0});
-    }
-  }
-
   void PlanPieces(const AttentionTables& tables, Workspace& workspace) {
-    const int64_t resident =
-        int64_t{kernel_->device->num_sms} * std::max(1, kernel_->blocks_per_sm);
-    const int32_t lanes = NumLanes(resident, num_tiles_);
-    AttentionPlanLimits limits{
-        .rows_tile = kernels::PrefillRows(spec_),
-        .kv_tile = spec_.kv_tile,
-        .num_lanes = lanes,
-        .min_kv_chunk = 256,
-        .fixed_kv_chunk = problem_.fixed_split_size,
-        .max_partials = problem_.fixed_split_size > 0 ? kMost : MaxPartials(lanes)};
-    const AttentionBatch batch{.q_len = tables.q_len,
-                               .kv_len = tables.kv_len,
-                               .num_kv_heads = 1,
-                               .group_size = problem_.group_size(),
-                               .causal = IsCausal(problem_.mask),
-                               .window_left = problem_.window_left};
-    // Fewer splits where the workspace cannot hold their partial results.
-    const size_t bytes_per_partial = PartialBytes(spec_, 1, num_tiles_);
-    limits.max_partials = std::min<int64_t>(
-        limits.max_partials, static_cast<int64_t>(workspace.max_bytes() / bytes_per_partial));
-    PlanAttention(batch, limits, plan_);
-    // Addresses that a graph has recorded stay valid for any batch, but for fixed splits.
-    num_partials_ = problem_.fixed_split_size > 0 ? plan_.num_partials : limits.max_partials;
-    workspace.Reserve(PartialBytes(spec_, num_partials_, num_tiles_));
+    grid_ = GridOf(spec_, problem_);
+    pieces_.Plan(tables,
+                 {.q_len = tables.q_len,
+                  .kv_len = tables.kv_len,
+                  .num_kv_heads = 1,
+                  .group_size = problem_.group_size(),
+                  .causal = IsCausal(problem_.mask),
+                  .window_left = problem_.window_left},
+                 grid_, *kernel_, workspace.max_bytes());
+    partial_bytes_ = static_cast<size_t>(pieces_.num_partials()) * grid_.partial_bytes;
+    workspace.Reserve(partial_bytes_);
     workspace_ = &workspace;
-    MakePieces();
-  }
-
-  void MakePieces() {
-    merge_of_.assign(static_cast<size_t>(plan_.num_partials), 0);
-    for (size_t i = 0; i < plan_.merges.size(); ++i) {
-      const AttentionMerge& merge = plan_.merges[i];
-      std::fill_n(merge_of_.begin() + merge.first_partial, merge.num_partials,
-                  static_cast<int32_t>(i));
-    }
-    pieces_.clear();
-    for (const AttentionWork& work : plan_.work) {
-      PrefillPiece piece{.request = work.request,
-                         .row_begin = static_cast<int32_t>(work.row_begin),
-                         .kv_begin = static_cast<int32_t>(work.kv_begin),
-                         .kv_end = static_cast<int32_t>(work.kv_end),
-                         .partial = static_cast<int32_t>(work.partial),
-                         .first_partial = 0,
-                         .num_partials = 0,
-                         .merge = 0};
-      if (work.partial >= 0) {
-        piece.merge = merge_of_[static_cast<size_t>(work.partial)];
-        const AttentionMerge& merge = plan_.merges[static_cast<size_t>(piece.merge)];
-        piece.first_partial = static_cast<int32_t>(merge.first_partial);
-        piece.num_partials = merge.num_partials;
-      }
-      pieces_.push_back(piece);
-    }
   }
 
   void Upload(const AttentionTables& tables, Stream stream) {
     staging_.Clear();
-    requests_at_ = staging_.Add(requests_);
-    pieces_at_ = staging_.Add(pieces_);
-    counters_at_ = staging_.AddZeros(plan_.merges.size() * static_cast<size_t>(num_tiles_) * 4);
+    requests_at_ = staging_.Add(pieces_.requests());
+    pieces_at_ = staging_.Add(pieces_.pieces());
+    counters_at_ =
+        staging_.AddZeros(pieces_.num_merges() * static_cast<size_t>(grid_.num_tiles) * 4);
     if (spec_.alibi) slopes_at_ = staging_.Add(AlibiSlopes(problem_.num_qo_heads));
     if (problem_.variant != nullptr) lengths_at_ = staging_.Add(VariantLengths(tables));
     if (spec_.rope) turns_at_ = staging_.Add(TurnsOf(problem_));
@@ -288,9 +179,8 @@ class PrefillMma final : public AttentionExecutor {
     const TensorView& bias = extras.bias;
     const TensorView& items = mask_.token_pos_in_items;
     // Another plan may have made the workspace grow: it is asked each time where it is.
-    char* partials =
-        static_cast<char*>(workspace_->Reserve(PartialBytes(spec_, num_partials_, num_tiles_)));
-    const int64_t partial_rows = num_partials_ * num_tiles_ * kernels::PrefillRows(spec_);
+    char* partials = static_cast<char*>(workspace_->Reserve(partial_bytes_));
+    const int64_t partial_rows = pieces_.num_partials() * grid_.num_tiles * grid_.rows_tile;
     kernels::DecodeHeadValues slopes = HeadValues(extras.alibi_slopes);
     if (spec_.alibi && slopes.data == nullptr) {
       slopes = {reinterpret_cast<const float*>(block_ + slopes_at_), 1};
@@ -343,11 +233,9 @@ class PrefillMma final : public AttentionExecutor {
   AttentionProblem problem_;
   PrefillSpec spec_;
   const Kernel* kernel_ = nullptr;
-  AttentionPlan plan_;
   MaskTables mask_;
-  std::vector<PrefillRequest> requests_;
-  std::vector<PrefillPiece> pieces_;
-  std::vector<int32_t> merge_of_;
+  PrefillGrid grid_;
+  PrefillPieces pieces_;
   Staging staging_;
   size_t requests_at_ = 0;
   size_t pieces_at_ = 0;
@@ -359,8 +247,7 @@ class PrefillMma final : public AttentionExecutor {
   char* block_ = nullptr;
   Workspace* workspace_ = nullptr;
   Device device_;
-  int64_t num_tiles_ = 1;
-  int64_t num_partials_ = 0;
+  size_t partial_bytes_ = 0;
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;
 };
@@ -396,11 +283,7 @@ size_t PrefillMmaWorkspaceBytes(const AttentionProblem& problem, int64_t max_req
   if (max_requests == 0) return 0;
   size_t most = 0;
   for (int64_t rows : {1, 1024}) {
-    const PrefillSpec spec = SpecOf(problem, rows);
-    const int64_t num_tiles = int64_t{problem.num_kv_heads} * spec.vo_slices;
-    // The largest devices have 192 multiprocessors; 16 blocks of a kind fit on each at most.
-    most =
-        std::max(most, PartialBytes(spec, MaxPartials(NumLanes(192 * 16, num_tiles)), num_tiles));
+    most = std::max(most, PrefillPartialBytes(GridOf(SpecOf(problem, rows), problem)));
   }
   return most;
 }
