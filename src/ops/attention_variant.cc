@@ -69,6 +69,7 @@ VariantParameter ParameterOf(std::string_view type, std::string_view name, bool 
   const auto* row = std::find_if(kTypes.begin(), kTypes.end(),
                                  [&](const TypeRow& known) { return known.name == type; });
   std::vector<std::string> names;
+  names.reserve(kTypes.size());
   for (const TypeRow& known : kTypes) names.emplace_back(known.name);
   FLASHINFER_CHECK(row != kTypes.end(),
                    "variant: '{}' is not a type for parameter {}; accepted: {}", type, name,
