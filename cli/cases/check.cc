@@ -113,6 +113,7 @@ int Check(const CheckOptions& options) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   nlohmann::ordered_json failures = nlohmann::ordered_json::array();
   int64_t num_cases = 0;
+  int64_t num_run = 0;
   if (!options.json && !options.list) PrintHeader();
   for (const OpCheck& check : test::OpChecks()) {
     if (!ops.empty() && std::find(ops.begin(), ops.end(), check.op) == ops.end()) continue;
@@ -125,6 +126,7 @@ int Check(const CheckOptions& options) {
     for (const Tally& tally : run.tallies()) {
       if (!options.json) PrintTally(check.op, tally);
       rows.push_back(JsonOf(check.op, tally));
+      num_run += tally.num_passed + tally.num_failed;
     }
     std::fflush(stdout);
     for (const std::string& failure : run.failures()) {
@@ -136,6 +138,11 @@ int Check(const CheckOptions& options) {
   if (num_cases == 0) throw Error(ErrorKind::kInvalidArgument, "no case has all of these words");
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"results", rows}, {"failures", failures}}.dump(2));
+  }
+  // A name that no candidate has looks like that, too.
+  if (num_run == 0) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("no candidate ran a case; --backend is '{}'", options.backend));
   }
   return failures.empty() ? 0 : kExitMismatch;
 }

@@ -105,6 +105,8 @@ def _borrowed(arg, as_tensor):
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(arg, numpy.ndarray):
         return arg
+    if not arg.dtype.isnative:
+        raise ValueError(f"an array is {arg.dtype.str}, expected the machine's own byte order")
     itemsize = arg.dtype.itemsize
     if any(stride % itemsize for stride in arg.strides):
         raise ValueError(f"an array has strides of {arg.strides} bytes, "

@@ -71,6 +71,12 @@ def test_read_only_array_is_not_written_to(rng):
     assert not out.any()
 
 
+def test_array_of_another_byte_order():
+    x = np.ones((2, 8), np.dtype(np.float32).newbyteorder())
+    with pytest.raises(ValueError, match="byte order"):
+        flashinfer.rmsnorm(x, np.ones(8, np.float32))
+
+
 def test_strides_that_are_no_multiple_of_the_item_size():
     record = np.zeros(4, [("a", np.uint8), ("b", ml_dtypes.bfloat16)])
     with pytest.raises(ValueError, match="strides of"):

@@ -326,3 +326,9 @@ def test_threads(tensors, rng):
     for thread in threads:
         thread.join()
     assert not errors, errors
+
+
+def test_a_scale_that_is_no_number_is_refused():
+    q, k = np.ones((2, 8), np.float32), np.ones((3, 2, 8), np.float32)
+    with pytest.raises(ValueError, match="sm_scale: is nan"):
+        flashinfer.single_decode_with_kv_cache(q, k, k, sm_scale=float("nan"))

@@ -48,7 +48,7 @@ TEST(AttentionVariant, ReadsItsParameters) {
 }
 
 TEST(AttentionVariant, ItsNameHashesAllThatItHoldsButFolders) {
-  const auto name = [](const char* file, std::string text) {
+  const auto name = [](const char* file, const std::string& text) {
     return AttentionVariant::FromText(file, text).name();
   };
   EXPECT_EQ(name("a/mine.cuh", kText), name("/b/c/mine.cuh", kText));
@@ -110,7 +110,7 @@ TEST(AttentionVariant, ChecksTheValuesOfACall) {
   std::array<float, 4> floats{};
   const TensorView good(halves.data(), DType::kF16, {4});
   const TensorView bad(floats.data(), DType::kF32, {4});
-  const auto check = [](const AttentionVariant* v, std::vector<VariantValue> values) {
+  const auto check = [](const AttentionVariant* v, const std::vector<VariantValue>& values) {
     return [v, values] { CheckVariantValues(v, values, {}); };
   };
   EXPECT_NO_THROW(check(&variant, {1.0, good})());

@@ -103,7 +103,10 @@ def number(name, scale):
     if scale is None:
         return 1.0
     try:
-        return float(scale.item() if hasattr(scale, "item") else scale)
+        value = float(scale.item() if hasattr(scale, "item") else scale)
+        if value == value:  # no NaN
+            return value
+        raise ValueError
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"{name}: is {scale!r}, expected a number or a tensor of one") from None
 
