@@ -60,6 +60,13 @@ def copy_into(name, buffer, values):
     return part
 
 
+def check_graph_buffers(**buffers):
+    """Raises for the first buffer that a wrapper with use_cuda_graph lacks."""
+    for name, buffer in buffers.items():
+        if buffer is None:
+            raise ValueError(f"{name}: is None, expected a tensor with use_cuda_graph")
+
+
 def even_indptr(num_requests, q_len):
     """Rows of requests with `q_len` each, as NumPy int32."""
     import numpy

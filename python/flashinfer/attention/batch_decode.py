@@ -3,6 +3,7 @@
 from .._errors import BackendSupportedError
 from .arguments import (
     as_numpy,
+    check_graph_buffers,
     check_lens,
     copy_into,
     deprecated,
@@ -50,13 +51,10 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                  backend="auto", jit_args=None):
         refuse(jit_args=jit_args)
         super().__init__(float_workspace_buffer, kv_layout, backend)
-        buffers = {"paged_kv_indptr_buffer": paged_kv_indptr_buffer,
-                   "paged_kv_indices_buffer": paged_kv_indices_buffer,
-                   "paged_kv_last_page_len_buffer": paged_kv_last_page_len_buffer}
         if use_cuda_graph:
-            for name, buffer in buffers.items():
-                if buffer is None:
-                    raise ValueError(f"{name}: is None, expected a tensor with use_cuda_graph")
+            check_graph_buffers(paged_kv_indptr_buffer=paged_kv_indptr_buffer,
+                                paged_kv_indices_buffer=paged_kv_indices_buffer,
+                                paged_kv_last_page_len_buffer=paged_kv_last_page_len_buffer)
             self._fixed_batch_size = len(paged_kv_last_page_len_buffer)
             if len(paged_kv_indptr_buffer) != self._fixed_batch_size + 1:
                 raise ValueError(f"paged_kv_indptr_buffer: has {len(paged_kv_indptr_buffer)} "

@@ -2,6 +2,7 @@
 """Attention of several new tokens per request over a paged KV cache."""
 from .arguments import (
     as_numpy,
+    check_graph_buffers,
     check_lens,
     check_most,
     copy_into,
@@ -56,12 +57,10 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             refuse(jit_args=jit_args, jit_kwargs=jit_kwargs)
         super().__init__(float_workspace_buffer, kv_layout, backend)
         if use_cuda_graph:
-            for name, buffer in (("qo_indptr_buf", qo_indptr_buf),
-                                 ("paged_kv_indptr_buf", paged_kv_indptr_buf),
-                                 ("paged_kv_indices_buf", paged_kv_indices_buf),
-                                 ("paged_kv_last_page_len_buf", paged_kv_last_page_len_buf)):
-                if buffer is None:
-                    raise ValueError(f"{name}: is None, expected a tensor with use_cuda_graph")
+            check_graph_buffers(qo_indptr_buf=qo_indptr_buf,
+                                paged_kv_indptr_buf=paged_kv_indptr_buf,
+                                paged_kv_indices_buf=paged_kv_indices_buf,
+                                paged_kv_last_page_len_buf=paged_kv_last_page_len_buf)
             self._fixed_batch_size = len(qo_indptr_buf) - 1
         else:
             self._fixed_batch_size = 0

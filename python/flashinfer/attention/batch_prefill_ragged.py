@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of several new tokens per request over keys that lie one after another."""
-from .arguments import as_numpy, check_lens, check_most, copy_into, host, refuse
+from .arguments import (
+    as_numpy,
+    check_graph_buffers,
+    check_lens,
+    check_most,
+    copy_into,
+    host,
+    refuse,
+)
 from .batch_prefill import diff
 from .planned import PlannedWrapper, make_lse, scales_and_tensors
 from .prefill_mask import batch_mask
@@ -36,10 +44,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             refuse(jit_args=jit_args, jit_kwargs=jit_kwargs)
         super().__init__(float_workspace_buffer, kv_layout, backend)
         if use_cuda_graph:
-            for name, buffer in (("qo_indptr_buf", qo_indptr_buf),
-                                 ("kv_indptr_buf", kv_indptr_buf)):
-                if buffer is None:
-                    raise ValueError(f"{name}: is None, expected a tensor with use_cuda_graph")
+            check_graph_buffers(qo_indptr_buf=qo_indptr_buf, kv_indptr_buf=kv_indptr_buf)
             self._fixed_batch_size = len(qo_indptr_buf) - 1
         else:
             self._fixed_batch_size = 0

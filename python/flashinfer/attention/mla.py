@@ -4,7 +4,16 @@ import math
 
 from .._binding import lib, made_for
 from .._tensors import dtype_name, empty
-from .arguments import copy_into, even_indptr, host, is_per_head, number, on_device, refuse
+from .arguments import (
+    check_graph_buffers,
+    copy_into,
+    even_indptr,
+    host,
+    is_per_head,
+    number,
+    on_device,
+    refuse,
+)
 from .planned import make_lse, workspace_address
 from .record import MLA_PROBLEM, arch_of, backend_name, device_of, dtype_code, pack
 
@@ -88,9 +97,7 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
         self._buffers = {"qo_indptr": qo_indptr, "kv_indptr": kv_indptr, "kv_indices": kv_indices,
                          "kv_len_arr": kv_len_arr}
         if use_cuda_graph:
-            for name, buffer in self._buffers.items():
-                if buffer is None:
-                    raise ValueError(f"{name}: is None, expected a tensor with use_cuda_graph")
+            check_graph_buffers(**self._buffers)
 
     def plan(self, qo_indptr, kv_indptr, kv_indices, kv_len_arr, num_heads, head_dim_ckv,
              head_dim_kpe, page_size, causal, sm_scale, q_data_type, kv_data_type,
@@ -192,9 +199,7 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(MlaWrapper):
                          "paged_kv_indices_buffer": paged_kv_indices_buffer,
                          "paged_kv_last_page_len_buffer": paged_kv_last_page_len_buffer}
         if use_cuda_graph:
-            for name, buffer in self._buffers.items():
-                if buffer is None:
-                    raise ValueError(f"{name}: is None, expected a tensor with use_cuda_graph")
+            check_graph_buffers(**self._buffers)
 
     @property
     def use_tensor_cores(self):
