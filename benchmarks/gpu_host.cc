@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls on a CUDA device cost the host, of it the driver's launch, and what the first call
-// costs. Arguments: a file for JSON lines, the commit, and where the first kernel comes from.
+// What calls on a CUDA device cost the host, of it the driver's launch, and what the first calls of
+// a process cost. Arguments: a file for JSON lines, the commit, and, to measure first calls alone,
+// where their kernels come from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
+#include <numeric>
 
 #include "cuda/device.h"
 #include "cuda/memory.h"
@@ -89,44 +91,32 @@ class Report {
   std::ofstream file_;
 };
 
-/// `first_note` says where kernels come from.
-void MeasureRows(Report& report, const std::string& first_note) {
-  const GpuTensor x({16, 4096}, kDevice);
-  const GpuTensor residual({16, 4096}, kDevice);
-  const GpuTensor weight({4096}, kDevice);
-  const GpuTensor gated({16, 8192}, kDevice);
-  const Clock::time_point start = Clock::now();
-  RmsNorm(x, weight, x);
-  cuda::Synchronize({kDevice});
-  report.Write("first call of the process, the context there" + first_note, "",
-               Microseconds(Clock::now() - start));
-  report.MeasureCall("rmsnorm", [&] { RmsNorm(x, weight, x); });
-  FusedAddRmsNorm(x, residual, weight, x);
-  report.MeasureCall("fused_add_rmsnorm", [&] { FusedAddRmsNorm(x, residual, weight, x); });
-  SiluAndMul(gated, x);
-  report.MeasureCall("silu_and_mul", [&] { SiluAndMul(gated, x); });
-  const GpuTensor q({16, 32, 128}, kDevice);
-  const GpuTensor k({16, 8, 128}, kDevice);
-  const GpuTensor pos_ids(std::vector<int32_t>(16, 77), kDevice);
-  ApplyRope(q, k, pos_ids, q, k);
-  report.MeasureCall("rope", [&] { ApplyRope(q, k, pos_ids, q, k); });
-}
-
-void MeasureDecode(Report& report) {
-  constexpr int64_t kRequests = 256;
-  constexpr int64_t kPages = 4;
-  const GpuTensor k({kRequests * kPages, 16, 8, 128}, kDevice);
-  const GpuTensor v({kRequests * kPages, 16, 8, 128}, kDevice);
-  const GpuTensor q({kRequests, 32, 128}, kDevice);
-  const GpuTensor out({kRequests, 32, 128}, kDevice);
-  std::vector<int32_t> page_ids;
-  std::vector<int32_t> indptr{0};
-  for (int64_t b = 0; b < kRequests; ++b) {
-    for (int64_t i = 0; i < kPages; ++i) page_ids.push_back(static_cast<int32_t>(b * kPages + i));
-    indptr.push_back(static_cast<int32_t>(page_ids.size()));
+/// Pages of equal requests, 16 tokens each, in the order of requests.
+struct Pages {
+  Pages(int64_t num_requests, int64_t pages_per_request)
+      : indptr(static_cast<size_t>(num_requests + 1)),
+        last_len(static_cast<size_t>(num_requests), 16),
+        indices(Numbers(num_requests * pages_per_request), kDevice) {
+    for (size_t b = 0; b < indptr.size(); ++b) {
+      indptr[b] = static_cast<int32_t>(static_cast<int64_t>(b) * pages_per_request);
+    }
   }
-  const GpuTensor indices(page_ids, kDevice);
-  const std::vector<int32_t> last(kRequests, 16);
+  static std::vector<int32_t> Numbers(int64_t count) {
+    std::vector<int32_t> numbers(static_cast<size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+  PageTable table() const { return {ViewOf(indptr), indices, ViewOf(last_len)}; }
+  static TensorView ViewOf(const std::vector<int32_t>& numbers) {
+    return {numbers.data(), DType::kI32, {static_cast<int64_t>(numbers.size())}};
+  }
+
+  std::vector<int32_t> indptr;
+  std::vector<int32_t> last_len;
+  GpuTensor indices;
+};
+
+AttentionProblem ProblemOfLlama() {
   AttentionProblem problem;
   problem.num_qo_heads = 32;
   problem.num_kv_heads = 8;
@@ -134,17 +124,138 @@ void MeasureDecode(Report& report) {
   problem.head_dim_vo = 128;
   problem.page_size = 16;
   problem.arch = cuda::ArchOf(kDevice);
-  Workspace workspace(kDevice);
-  BatchDecode decode(workspace);
-  const auto plan = [&] {
-    decode.Plan(problem, {{indptr.data(), DType::kI32, {kRequests + 1}},
-                          indices,
-                          {last.data(), DType::kI32, {kRequests}}});
+  return problem;
+}
+
+/// Decode of 256 requests of 64 tokens.
+class Decode {
+ public:
+  void Plan() { decode_.Plan(ProblemOfLlama(), pages_.table()); }
+  void Run() const { decode_.Run(q_, {k_, v_}, out_); }
+
+ private:
+  static constexpr int64_t kRequests = 256;
+  static constexpr int64_t kPages = 4;
+  Pages pages_{kRequests, kPages};
+  GpuTensor k_{{kRequests * kPages, 16, 8, 128}, kDevice};
+  GpuTensor v_{{kRequests * kPages, 16, 8, 128}, kDevice};
+  GpuTensor q_{{kRequests, 32, 128}, kDevice};
+  GpuTensor out_{{kRequests, 32, 128}, kDevice};
+  Workspace workspace_{kDevice};
+  BatchDecode decode_{workspace_};
+};
+
+/// Prefill of 16 requests, 16 tokens of 64 each.
+class Prefill {
+ public:
+  void Plan() {
+    AttentionProblem problem = ProblemOfLlama();
+    problem.mask = MaskMode::kCausal;
+    prefill_.Plan(problem, Pages::ViewOf(qo_indptr_.indptr), pages_.table());
+  }
+  void Run() const { prefill_.Run(q_, {k_, v_}, out_); }
+
+ private:
+  static constexpr int64_t kRequests = 16;
+  Pages pages_{kRequests, 4};
+  Pages qo_indptr_{kRequests, 16};
+  GpuTensor k_{{kRequests * 4, 16, 8, 128}, kDevice};
+  GpuTensor v_{{kRequests * 4, 16, 8, 128}, kDevice};
+  GpuTensor q_{{kRequests * 16, 32, 128}, kDevice};
+  GpuTensor out_{{kRequests * 16, 32, 128}, kDevice};
+  Workspace workspace_{kDevice};
+  BatchPrefill prefill_{workspace_};
+};
+
+/// Latent attention: decode of 64 requests of 64 tokens.
+class Mla {
+ public:
+  void Plan() {
+    MlaProblem problem;
+    problem.num_heads = 16;
+    problem.page_size = 16;
+    problem.sm_scale = 0.1f;
+    mla_.Plan(problem, Pages::ViewOf(qo_indptr_.indptr),
+              {Pages::ViewOf(pages_.indptr), pages_.indices, Pages::ViewOf(kv_len_)});
+  }
+  void Run() const { mla_.Run(q_nope_, q_pe_, {.ckv = ckv_, .kpe = kpe_}, out_); }
+
+ private:
+  static constexpr int64_t kRequests = 64;
+  Pages pages_{kRequests, 4};
+  Pages qo_indptr_{kRequests, 1};
+  std::vector<int32_t> kv_len_ = std::vector<int32_t>(kRequests, 64);
+  GpuTensor ckv_{{kRequests * 4, 16, 512}, kDevice};
+  GpuTensor kpe_{{kRequests * 4, 16, 64}, kDevice};
+  GpuTensor q_nope_{{kRequests, 16, 512}, kDevice};
+  GpuTensor q_pe_{{kRequests, 16, 64}, kDevice};
+  GpuTensor out_{{kRequests, 16, 512}, kDevice};
+  Workspace workspace_{kDevice};
+  BatchMla mla_{workspace_};
+};
+
+/// The first calls of the process; the tensors, and with them the context, are there. `note` says
+/// where kernels come from.
+template <class Call>
+void MeasureFirst(Report& report, const std::string& what, const std::string& note,
+                  const Call& call) {
+  const Clock::time_point start = Clock::now();
+  call();
+  cuda::Synchronize({kDevice});
+  report.Write(fmt::format("first {} of the process, the context there{}", what, note), "",
+               Microseconds(Clock::now() - start));
+}
+
+void MeasureRows(Report& report) {
+  const GpuTensor x({16, 4096}, kDevice);
+  const GpuTensor residual({16, 4096}, kDevice);
+  const GpuTensor weight({4096}, kDevice);
+  const GpuTensor gated({16, 8192}, kDevice);
+  const auto measure = [&](const std::string& name, const std::function<void()>& run) {
+    run();
+    report.MeasureCall(name, run);
   };
-  plan();
-  decode.Run(q, {k, v}, out);
-  report.MeasureCall("batch_decode, 256 requests", [&] { decode.Run(q, {k, v}, out); });
-  report.MeasureCall("batch_decode plan, 256 requests, with its copy", plan);
+  measure("rmsnorm", [&] { RmsNorm(x, weight, x); });
+  measure("fused_add_rmsnorm", [&] { FusedAddRmsNorm(x, residual, weight, x); });
+  measure("silu_and_mul", [&] { SiluAndMul(gated, x); });
+  const GpuTensor q({16, 32, 128}, kDevice);
+  const GpuTensor k({16, 8, 128}, kDevice);
+  const GpuTensor pos_ids(std::vector<int32_t>(16, 77), kDevice);
+  measure("rope", [&] { ApplyRope(q, k, pos_ids, q, k); });
+  const GpuTensor logits({16, 32768}, kDevice);
+  const GpuTensor probs(std::vector<float>(32768, 1.0f / 32768), {16, 32768}, kDevice);
+  const GpuTensor tokens(std::vector<int32_t>(16), kDevice);
+  measure("softmax", [&] { Softmax(logits, probs, 0.7f); });
+  measure("sampling, top-k and top-p",
+          [&] { SampleFromProbs(probs, tokens, {.top_k = 40, .top_p = 0.9f}); });
+}
+
+template <class Planned>
+void MeasurePlanned(Report& report, const std::string& name, Planned& planned) {
+  planned.Plan();
+  planned.Run();
+  report.MeasureCall(name, [&] { planned.Run(); });
+  report.MeasureCall(name + " plan, with its copy", [&] { planned.Plan(); });
+}
+
+void MeasureAll(Report& report, const std::string& note) {
+  Decode decode;
+  {
+    const GpuTensor x({16, 4096}, kDevice);
+    const GpuTensor weight({4096}, kDevice);
+    MeasureFirst(report, "call", note, [&] { RmsNorm(x, weight, x); });
+  }
+  MeasureFirst(report, "decode, plan and run,", note, [&] {
+    decode.Plan();
+    decode.Run();
+  });
+  if (!note.empty()) return;
+  MeasureRows(report);
+  MeasurePlanned(report, "batch_decode, 256 requests", decode);
+  Prefill prefill;
+  MeasurePlanned(report, "batch_prefill, 16 requests of 16 tokens", prefill);
+  Mla mla;
+  MeasurePlanned(report, "batch_mla, 64 requests", mla);
 }
 
 }  // namespace
@@ -159,7 +270,6 @@ int main(int argc, char** argv) {
   }
   StandInForLaunch();
   Report report(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "unknown");
-  MeasureRows(report, argc > 3 ? std::string(", ") + argv[3] : "");
-  MeasureDecode(report);
+  MeasureAll(report, argc > 3 ? std::string(", ") + argv[3] : "");
   return 0;
 }
