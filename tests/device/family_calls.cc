@@ -247,6 +247,9 @@ std::vector<FamilyCall> FamilyCalls(Device device) {
   calls.push_back(MergeCall(device, true));
   calls.push_back(DecodeCall(device, false));
   calls.push_back(DecodeCall(device, true));
+  for (const auto& others : {PlannedCalls, TokenCalls}) {
+    for (FamilyCall& call : others(device)) calls.push_back(std::move(call));
+  }
   return calls;
 }
 

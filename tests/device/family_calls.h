@@ -24,6 +24,9 @@ struct FamilyCall {
   std::shared_ptr<DeviceCopies> on;
 };
 
+/// All of them; PlannedCalls() and TokenCalls() are parts.
 std::vector<FamilyCall> FamilyCalls(Device device);
+std::vector<FamilyCall> PlannedCalls(Device device);
+std::vector<FamilyCall> TokenCalls(Device device);
 
 }  // namespace flashinfer::test
