@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/overlap.h"
 #include "core/text.h"
 
 namespace flashinfer {
@@ -89,6 +90,21 @@ const CheckTensor& CheckTensor::NoOverlap() const {
                      Text(tensor_));
     extent = dims[i].first * (dims[i].second - 1) + extent;
   }
+  return *this;
+}
+
+const CheckTensor& CheckTensor::Apart(std::string_view other_name, const TensorView& other) const {
+  FLASHINFER_CHECK(!other.defined() || !SharesMemory(tensor_, other),
+                   "{}: shares memory with {}, expected memory of its own", name_, other_name);
+  return *this;
+}
+
+const CheckTensor& CheckTensor::ApartOrSame(std::string_view other_name,
+                                            const TensorView& other) const {
+  FLASHINFER_CHECK(
+      !other.defined() || IsSameView(tensor_, other) || !SharesMemory(tensor_, other),
+      "{}: shares memory with {}, expected memory of its own or the whole of {} in the same order",
+      name_, other_name, other_name);
   return *this;
 }
 

@@ -49,6 +49,11 @@ class CheckTensor {
   const CheckTensor& Contiguous() const;
   /// No two elements share memory: needed of outputs. Sufficient condition by sorted strides.
   const CheckTensor& NoOverlap() const;
+  /// Shares no memory with an argument that is read while this one is written. What is no tensor
+  /// shares none. Overlaps that SharesMemory() gives up on are not found.
+  const CheckTensor& Apart(std::string_view other_name, const TensorView& other) const;
+  /// The same, or is that argument exactly: the operator works in place.
+  const CheckTensor& ApartOrSame(std::string_view other_name, const TensorView& other) const;
 
  private:
   std::string_view name_;

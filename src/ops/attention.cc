@@ -150,7 +150,10 @@ void CheckAttentionTensors(const AttentionProblem& p, const AttentionTables& tab
       .Is(p.dtype_out)
       .Shape({num_tokens, p.num_qo_heads, p.head_dim_vo})
       .LastDimDense()
-      .NoOverlap();
+      .NoOverlap()
+      .ApartOrSame("q", t.q)
+      .Apart(is_paged ? "cache.k" : "k", t.cache.k)
+      .Apart(is_paged ? "cache.v" : "v", t.cache.v);
   if (t.lse.defined()) {
     CheckTensor("lse", t.lse)
         .On(tables.device)

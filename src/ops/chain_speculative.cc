@@ -65,7 +65,11 @@ void ChainSpeculativeSampling(const TensorView& draft_probs, const TensorView& d
   CheckTensor("target_probs", target_probs).LastDimDense();
   CheckDraftTokens(draft_tokens, {num_rows, num_drafts}, vocab_size, device);
   CheckTensor("tokens", out.tokens).On(device).Is(DType::kI32).Shape({num_rows, num_drafts + 1});
-  CheckTensor("tokens", out.tokens).NoOverlap();
+  CheckTensor("tokens", out.tokens)
+      .NoOverlap()
+      .Apart("draft_tokens", draft_tokens)
+      .Apart("draft_probs", draft_probs)
+      .Apart("target_probs", target_probs);
   const ChainSpeculativeParams params{
       .draft = {draft_probs.data_as<const float>(), draft_probs.stride(0), draft_probs.stride(1)},
       .target = {target_probs.data_as<const float>(), target_probs.stride(0),

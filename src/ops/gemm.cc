@@ -31,6 +31,7 @@ void Check(const TensorView& a, const TensorView& b, const TensorView& out) {
   Dims out_shape = a.shape();
   out_shape[a.rank() - 1] = b.shape(a.rank() - 2);
   CheckTensor("out", out).On({}).Shape(out_shape).LastDimDense().NoOverlap();
+  CheckTensor("out", out).Apart("a", a).Apart("b", b);
   if (IsFp8(a.dtype())) {
     CheckTensor("out", out).IsOneOf({DType::kF32, DType::kF16, DType::kBF16});
   } else {

@@ -44,6 +44,7 @@ void CheckMatrices(const Arguments& x, int rank) {
   Dims out_shape = x.a.shape();
   out_shape[rank - 1] = x.b.shape(1);
   CheckTensor("out", x.out).On({}).Shape(out_shape).LastDimDense().NoOverlap();
+  CheckTensor("out", x.out).Apart("a", x.a).Apart("b", x.b);
 }
 
 void CheckScales(const Arguments& x) {

@@ -157,12 +157,14 @@ void Linear(const TensorView& x, const PackedWeight& weight, const TensorView& o
   CheckTensor("x", x).On(w.device).IsOneOf(kFloats).Shape({-1, w.cols}).LastDimDense();
   const Dims out_shape{x.shape(0), w.rows};
   CheckTensor("out", out).On(w.device).IsOneOf(kFloats).Shape(out_shape).LastDimDense().NoOverlap();
+  CheckTensor("out", out).Apart("x", x).Apart("bias", options.bias);
   if (options.bias.defined()) {
     CheckTensor("bias", options.bias).On(w.device).Is(DType::kF32).Shape({w.rows}).LastDimDense();
   }
   const TensorView& residual = options.residual;
   if (residual.defined()) {
     CheckTensor("residual", residual).On(w.device).Is(out.dtype()).Shape(out_shape).LastDimDense();
+    CheckTensor("out", out).ApartOrSame("residual", residual);
   }
   w.packed->Run({.x = x.data(),
                  .out = out.data(),

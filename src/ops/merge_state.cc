@@ -34,8 +34,8 @@ void MergeState(const TensorView& v_a, const TensorView& s_a, const TensorView& 
   const StateRows a = CheckState("v_a", v_a, "s_a", s_a, v_a);
   const StateRows b = CheckState("v_b", v_b, "s_b", s_b, v_a);
   const StateRows merged = CheckState("v_merged", v_merged, "s_merged", s_merged, v_a);
-  CheckTensor("v_merged", v_merged).NoOverlap();
-  CheckTensor("s_merged", s_merged).NoOverlap();
+  CheckTensor("v_merged", v_merged).NoOverlap().ApartOrSame("v_a", v_a).ApartOrSame("v_b", v_b);
+  CheckTensor("s_merged", s_merged).NoOverlap().ApartOrSame("s_a", s_a).ApartOrSame("s_b", s_b);
   const auto& run = Choose<MergeStateOp>({v_a.dtype(), cuda::ArchOf(v_a.device())}, backend);
   run({.a = a,
        .b = b,
@@ -60,8 +60,8 @@ void MergeStateInPlace(const TensorView& v, const TensorView& s, const TensorVie
   CheckTensor("v", v).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(3);
   const StateRows state = CheckState("v", v, "s", s, v);
   const StateRows other = CheckState("v_other", v_other, "s_other", s_other, v);
-  CheckTensor("v", v).NoOverlap();
-  CheckTensor("s", s).NoOverlap();
+  CheckTensor("v", v).NoOverlap().ApartOrSame("v_other", v_other);
+  CheckTensor("s", s).NoOverlap().ApartOrSame("s_other", s_other);
   if (mask.defined()) {
     CheckTensor("mask", mask).On(v.device()).Is(DType::kBool).Shape({v.shape(0)});
   }

@@ -4,14 +4,38 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "core/overlap.h"
 #include "cuda/device.h"
 #include "dispatch/choose.h"
 
 namespace flashinfer {
 namespace {
 
-StateRows CheckMerged(const TensorView& v_merged, const TensorView& s_merged, const TensorView& v,
+struct States {
+  const TensorView& v;
+  const TensorView& s;
+};
+
+/// Whether `merged` is one state of every token, in place of which the result may be written.
+bool IsOneState(const TensorView& merged, const TensorView& states) {
+  if (states.rank() != merged.rank() + 1 || states.num_elements() == 0) return false;
+  Dims shape, strides;
+  for (int i = 0; i < states.rank(); ++i) {
+    if (i == 1) continue;
+    shape.Append(states.shape(i));
+    strides.Append(states.stride(i));
+  }
+  for (int64_t i = 0; i < states.shape(1); ++i) {
+    char* data = states.data_as<char>() + i * states.stride(1) * SizeBytes(states.dtype());
+    if (data != merged.data()) continue;
+    return IsSameView(merged, {data, states.dtype(), shape, strides, states.device()});
+  }
+  return false;
+}
+
+StateRows CheckMerged(const States& states, const TensorView& v_merged, const TensorView& s_merged,
                       int64_t num_tokens) {
+  const TensorView& v = states.v;
   const int64_t num_heads = v.shape(v.rank() - 2);
   CheckTensor("v_merged", v_merged)
       .On(v.device())
@@ -24,6 +48,8 @@ StateRows CheckMerged(const TensorView& v_merged, const TensorView& s_merged, co
       .Is(DType::kF32)
       .Shape({num_tokens, num_heads})
       .NoOverlap();
+  if (!IsOneState(v_merged, v)) CheckTensor("v_merged", v_merged).Apart("v", v);
+  if (!IsOneState(s_merged, states.s)) CheckTensor("s_merged", s_merged).Apart("s", states.s);
   return {v_merged.data(),    s_merged.data_as<float>(), v_merged.stride(0),
           v_merged.stride(1), s_merged.stride(0),        s_merged.stride(1)};
 }
@@ -44,7 +70,7 @@ void MergeStates(const TensorView& v, const TensorView& s, const TensorView& v_m
   }
   CheckTensor("v", v).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(4).LastDimDense();
   CheckTensor("s", s).On(v.device()).Is(DType::kF32).Shape({v.shape(0), v.shape(1), v.shape(2)});
-  const StateRows merged = CheckMerged(v_merged, s_merged, v, v.shape(0));
+  const StateRows merged = CheckMerged({v, s}, v_merged, s_merged, v.shape(0));
   RunStates(
       "merge_states",
       {.states = {v.data(), s.data_as<float>(), v.stride(0), v.stride(2), s.stride(0), s.stride(2)},
@@ -79,7 +105,7 @@ void VariableLengthMergeStates(const TensorView& v, const TensorView& s, const T
                      v.shape(0));
   }
   FLASHINFER_CHECK(num_tokens >= 0, "indptr: is empty, expected num_tokens + 1 values");
-  const StateRows merged = CheckMerged(v_merged, s_merged, v, num_tokens);
+  const StateRows merged = CheckMerged({v, s}, v_merged, s_merged, num_tokens);
   RunStates("variable_length_merge_states",
             {.states = {v.data(), s.data_as<float>(), 0, v.stride(1), 0, s.stride(1)},
              .v_stride_state = v.stride(0),

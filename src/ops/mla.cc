@@ -113,7 +113,11 @@ void CheckTensors(const MlaProblem& p, const AttentionTables& tables, const MlaT
       .Is(p.dtype_out)
       .Shape({num_tokens, p.num_heads, p.head_dim_ckv})
       .LastDimDense()
-      .NoOverlap();
+      .NoOverlap()
+      .ApartOrSame("q_nope", t.q_nope)
+      .Apart("q_pe", t.q_pe)
+      .Apart("cache.ckv", t.cache.ckv)
+      .Apart("cache.kpe", t.cache.kpe);
   if (t.lse.defined()) {
     CheckTensor("lse", t.lse)
         .On(tables.device)

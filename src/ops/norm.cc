@@ -48,9 +48,7 @@ void CheckBias(const Arguments& a) {
 void CheckResidual(const Arguments& a) {
   CheckTensor("residual", a.residual).Is(a.x.dtype());
   CheckRows("residual", a.residual, a.x);
-  const void* residual = a.residual.data();
-  FLASHINFER_CHECK(a.x.num_elements() == 0 || (residual != a.x.data() && residual != a.out.data()),
-                   "residual: is x or out, expected memory of its own");
+  CheckTensor("residual", a.residual).Apart("x", a.x).Apart("out", a.out).Apart("weight", a.weight);
 }
 
 void Check(const Arguments& a, const NormOptions& options) {
@@ -62,6 +60,7 @@ void Check(const Arguments& a, const NormOptions& options) {
   CheckWeight("weight", a.weight, x);
   CheckTensor("out", a.out).IsOneOf({x.dtype(), DType::kE4M3, DType::kE5M2});
   CheckRows("out", a.out, x);
+  CheckTensor("out", a.out).ApartOrSame("x", x).Apart("weight", a.weight).Apart("bias", a.bias);
   if (a.adds_residual) CheckResidual(a);
   if (a.kind == NormKind::kLayer) CheckBias(a);
   FLASHINFER_CHECK(options.eps >= 0, "eps: is {}, expected 0 or more", options.eps);

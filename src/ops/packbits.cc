@@ -36,6 +36,7 @@ void CheckSegments(const TensorView& x, const BitSegments& segments, const Tenso
       .Shape(segments.indptr.shape())
       .LastDimDense();
   CheckTensor("packed", packed).On(x.device()).Is(DType::kU8).Rank(1).LastDimDense();
+  CheckTensor("packed", packed).Apart("x", x).Apart("indptr", segments.indptr);
   const int64_t num_bytes = SegmentPackBitsBytes(segments.indptr);
   FLASHINFER_CHECK(packed.shape(0) >= num_bytes, "packed: has {} bytes, expected {} or more",
                    packed.shape(0), num_bytes);
@@ -63,7 +64,8 @@ void PackBits(const TensorView& x, const TensorView& packed, BitOrder order, Bac
       .On(x.device())
       .Is(DType::kU8)
       .Shape({BytesOf(x.shape(0))})
-      .LastDimDense();
+      .LastDimDense()
+      .Apart("x", x);
   const auto& run =
       Choose<PackBitsOp>({.little = little, .arch = cuda::ArchOf(x.device())}, backend);
   run({.x = x.data_as<const uint8_t>(),

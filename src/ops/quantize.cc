@@ -77,6 +77,8 @@ void Quantize(const TensorView& x, const TensorView& q, const TensorView& scales
       .LastDimDense()
       .NoOverlap();
   CheckScales(scales, x);
+  CheckTensor("q", q).Apart("x", x).Apart("scales", scales);
+  CheckTensor("scales", scales).Apart("x", x);
   FLASHINFER_CHECK(options.min_scale > 0, "min_scale: is {}, expected more than 0",
                    options.min_scale);
   QuantizeParams params = ParamsOf(x, q, scales, stream);
@@ -100,6 +102,7 @@ void Dequantize(const TensorView& q, const TensorView& scales, const TensorView&
       .LastDimDense()
       .NoOverlap();
   CheckScales(scales, q);
+  CheckTensor("out", out).Apart("q", q).Apart("scales", scales);
   QuantizeParams params = ParamsOf(out, q, scales, stream);
   params.inverse = true;
   Run(params, q.device(), backend);

@@ -112,7 +112,8 @@ void QuantizeBlocks(const TensorView& x, const TensorView& q, const TensorView& 
                                 {"global_scale_tensor", options.global_scale_tensor}});
   }
   CheckSizes("x", x, q, block_scales, options);
-  CheckTensor("q", q).NoOverlap();
+  CheckTensor("q", q).NoOverlap().Apart("x", x).Apart("block_scales", block_scales);
+  CheckTensor("block_scales", block_scales).Apart("x", x);
   Run(Direction::kQuantize, x, q, block_scales, options, stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("quantize_blocks", {{"q", q}, {"block_scales", block_scales}});
@@ -129,7 +130,7 @@ void DequantizeBlocks(const TensorView& q, const TensorView& block_scales, const
                                   {"global_scale_tensor", options.global_scale_tensor}});
   }
   CheckSizes("out", out, q, block_scales, options);
-  CheckTensor("out", out).NoOverlap();
+  CheckTensor("out", out).NoOverlap().Apart("q", q).Apart("block_scales", block_scales);
   Run(Direction::kDequantize, out, q, block_scales, options, stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("dequantize_blocks", {{"out", out}});

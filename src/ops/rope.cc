@@ -43,7 +43,7 @@ void CheckPart(Named names, const TensorView& in, const TensorView& out, const R
   CheckTensor(names.name, in).On(q.device()).Is(q.dtype()).Shape({q.shape(0), -1, head_dim});
   CheckTensor(names.name, in).LastDimDense();
   CheckTensor(names.name_out, out).On(q.device()).Is(parts.q_rope_out.dtype()).Shape(in.shape());
-  CheckTensor(names.name_out, out).LastDimDense().NoOverlap();
+  CheckTensor(names.name_out, out).LastDimDense().NoOverlap().ApartOrSame(names.name, in);
 }
 
 void CheckParts(const Arguments& a, Named q, Named k) {
@@ -57,6 +57,8 @@ void CheckParts(const Arguments& a, Named q, Named k) {
   CheckPart(k, p.k_rope, p.k_rope_out, p, p.q_rope.shape(2));
   if (HasQNope(a)) CheckPart({"q_nope", "q_nope_out"}, p.q_nope, p.q_nope_out, p, -1);
   if (HasKNope(a)) CheckPart({"k_nope", "k_nope_out"}, p.k_nope, p.k_nope_out, p, -1);
+  CheckTensor(q.name_out, p.q_rope_out).Apart(k.name, p.k_rope).Apart(k.name_out, p.k_rope_out);
+  CheckTensor(k.name_out, p.k_rope_out).Apart(q.name, p.q_rope);
 }
 
 void CheckCache(const Arguments& a, const TensorView& cache, int64_t rotary_dim) {

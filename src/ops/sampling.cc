@@ -53,6 +53,7 @@ void Sample(const SamplingCall& c, const SamplingOptions& options, Stream stream
   const Device device = rows.device();
   const bool are_logits = c.rows_name == "logits";
   const VocabularyRows checked = CheckRows(c.rows_name, rows, are_logits);
+  CheckTensor("tokens", c.tokens).Apart(c.rows_name, rows);
   const RowIndices indices = CheckIndices("indices", options.indices, rows);
   const int64_t n = options.indices.defined() ? options.indices.shape(0) : rows.shape(0);
   const SamplingParams params{
@@ -85,7 +86,7 @@ void Softmax(const TensorView& logits, const TensorView& probs, PerRow<float> te
   }
   const VocabularyRows rows = CheckRows("logits", logits, true);
   CheckTensor("probs", probs).On(logits.device()).Is(DType::kF32).Shape(logits.shape());
-  CheckTensor("probs", probs).LastDimDense().NoOverlap();
+  CheckTensor("probs", probs).LastDimDense().NoOverlap().ApartOrSame("logits", logits);
   const SoftmaxParams params{.logits = rows,
                              .probs = probs.data_as<float>(),
                              .probs_stride = probs.stride(0),

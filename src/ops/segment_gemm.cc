@@ -63,6 +63,7 @@ void SegmentGemm(const TensorView& x, const TensorView& weights, const TensorVie
   CheckTensor("weights", weights).On({}).Is(x.dtype()).Shape({-1, -1, x.shape(1)});
   CheckTensor("out", out).On({}).IsOneOf({x.dtype(), DType::kF32});
   CheckTensor("out", out).Shape({x.shape(0), weights.shape(1)}).LastDimDense().NoOverlap();
+  CheckTensor("out", out).Apart("x", x).Apart("weights", weights);
   const std::vector<GemmSegment> segments =
       ReadSegments(indptr, options.weight_indices, {"x", x, "weights", weights});
   const auto& run = Choose<SegmentGemmOp>({x.dtype(), out.dtype(), x.shape(1), weights.shape(1)},

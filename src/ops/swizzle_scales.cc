@@ -23,7 +23,8 @@ void SwizzleBlockScales(const TensorView& linear, const TensorView& swizzled, Sc
       .On(linear.device())
       .Is(linear.dtype())
       .Shape({BlockScaleBytes(layout, linear.shape(0), linear.shape(1))})
-      .LastDimDense();
+      .LastDimDense()
+      .Apart("linear", linear);
   const auto& run =
       Choose<SwizzleScalesOp>({.layout = layout, .arch = cuda::ArchOf(linear.device())}, backend);
   run({.linear = linear.data_as<const uint8_t>(),

@@ -38,7 +38,8 @@ void Filter(const Arguments& a, Backend backend, Stream stream) {
       .Is(rows.dtype())
       .Shape(rows.shape())
       .LastDimDense()
-      .NoOverlap();
+      .NoOverlap()
+      .ApartOrSame(a.rows_name, rows);
   const TokenFilterParams params{
       .rows = checked,
       .out = a.out.data(),

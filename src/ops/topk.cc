@@ -79,7 +79,7 @@ void CheckPlaces(const TensorView& input, const TensorView& out) {
       .Is(DType::kI32)
       .Shape({input.shape(0), -1})
       .LastDimDense();
-  CheckTensor("out", out).NoOverlap();
+  CheckTensor("out", out).NoOverlap().Apart("input", input);
 }
 
 }  // namespace
@@ -98,9 +98,11 @@ void TopK(const TensorView& input, const TensorView& values, const TensorView& i
   CheckTensor("input", input).Rank(2);
   CheckTensor("indices", indices).On(input.device()).IsOneOf({DType::kI32, DType::kI64});
   CheckTensor("indices", indices).Shape({input.shape(0), -1}).LastDimDense().NoOverlap();
+  CheckTensor("indices", indices).Apart("input", input);
   if (values.defined()) {
     CheckTensor("values", values).On(input.device()).Is(input.dtype()).Shape(indices.shape());
     CheckTensor("values", values).LastDimDense().NoOverlap();
+    CheckTensor("values", values).Apart("input", input).Apart("indices", indices);
   }
   Select({.input = input, .values = values, .indices = indices, .map = {}}, options, stream);
   if (LogLevel() >= 5) [[unlikely]]

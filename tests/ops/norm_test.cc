@@ -151,7 +151,7 @@ TEST(FusedAddRmsNorm, ErrorsNameTheResidual) {
   EXPECT_THAT([&] { FusedAddRmsNorm(x, f32, weight, out); },
               ThrowsMessage<Error>("residual: dtype is f32, accepted: bf16"));
   EXPECT_THAT([&] { FusedAddRmsNorm(x, out, weight, out); },
-              ThrowsMessage<Error>("residual: is x or out, expected memory of its own"));
+              ThrowsMessage<Error>("residual: shares memory with out, expected memory of its own"));
 }
 
 TEST(LayerNorm, ErrorsNameTheBias) {
