@@ -56,6 +56,7 @@ void AttentionPlanObject::Read(const Bytes& record) {
   problem_ = ProblemOf(read);
   problem_.has_sinks = has_sinks;
   problem_.has_bias = has_bias;
+  problem_.variant = variant_ ? &(*variant_)->variant() : nullptr;
   layout_ = LayoutOf(read);
   backend_ = backend.name();
 }
@@ -192,6 +193,19 @@ void RunWith(const AttentionPlan& plan, const TensorView& q, const TensorView& k
   plan->Run(q, k, v, out, lse, ExtrasOf(scales, tensors));
 }
 
+void UseVariant(const AttentionPlan& plan, const Variant& variant) { plan->UseVariant(variant); }
+
+/// `values` are the variant's tensors, `numbers` its numbers.
+void RunVariant(const AttentionPlan& plan, const TensorView& q, const TensorView& k,
+                const TensorView& v, const TensorView& out, const TensorView& lse,
+                const Array<double>& scales, const Array<Optional<Tensor>>& tensors,
+                const Array<Optional<Tensor>>& values, const Array<double>& numbers) {
+  AttentionExtras extras = ExtrasOf(scales, tensors);
+  const std::vector<VariantValue> all = ValuesOf(values, numbers);
+  extras.variant_values = all;
+  plan->Run(q, k, v, out, lse, extras);
+}
+
 /// For a tensor that begins anywhere, of a device of compute capability `arch`, 0: in host memory.
 /// `max_tokens` 0: a decode.
 int64_t WorkspaceBytes(const Bytes& record, int64_t arch, int64_t max_requests,
@@ -218,4 +232,6 @@ FLASHINFER_EXPORT(attention_plan, flashinfer::bindings::Plan)
 FLASHINFER_EXPORT(attention_plan_change, flashinfer::bindings::Change)
 FLASHINFER_EXPORT(attention_run, flashinfer::bindings::Run)
 FLASHINFER_EXPORT(attention_run_with, flashinfer::bindings::RunWith)
+FLASHINFER_EXPORT(attention_use_variant, flashinfer::bindings::UseVariant)
+FLASHINFER_EXPORT(attention_run_variant, flashinfer::bindings::RunVariant)
 FLASHINFER_EXPORT(attention_workspace_bytes, flashinfer::bindings::WorkspaceBytes)

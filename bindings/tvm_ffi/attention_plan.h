@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/tvm_ffi/attention_variant.h"
 #include "flashinfer/attention/decode.h"
 #include "flashinfer/attention/prefill.h"
 
@@ -37,6 +38,8 @@ class AttentionPlanObject : public tvm::ffi::Object {
 
   /// The memory for partial results: the caller's `block`, or our own that grows.
   void UseWorkspace(const TensorView& block);
+  /// From the next plan on.
+  void UseVariant(Variant variant) { variant_ = std::move(variant); }
   /// `record` is one of attention_record.h.
   void Plan(const tvm::ffi::Bytes& record, const AttentionTables& tables);
   /// The same batch under another problem.
@@ -61,6 +64,7 @@ class AttentionPlanObject : public tvm::ffi::Object {
   const void* block_ = nullptr;
   int64_t block_bytes_ = 0;
   std::string backend_;
+  std::optional<Variant> variant_;
   std::optional<BatchDecode> decode_;
   std::optional<BatchPrefill> paged_;
   std::optional<BatchPrefillRagged> ragged_;

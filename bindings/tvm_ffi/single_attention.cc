@@ -33,12 +33,14 @@ Workspace& WorkspaceOn(Stream stream) {
   return *entries.back().workspace;
 }
 
-void Run(const Bytes& record, const SingleAttentionTensors& tensors) {
+void Run(const Bytes& record, const SingleAttentionTensors& tensors,
+         const AttentionVariant* variant = nullptr) {
   const AttentionRecord read = ReadAttentionRecord(record);
   const Backend backend = BackendOf(record, sizeof(AttentionRecord));
   AttentionProblem problem = ProblemOf(read);
   problem.has_sinks = tensors.extras.sinks.defined();
   problem.has_bias = tensors.extras.bias.defined();
+  problem.variant = variant;
   SingleAttentionTensors t = tensors;
   t.kv.layout = LayoutOf(read);
   const Stream stream = StreamOf(t.q);
@@ -66,8 +68,20 @@ void SingleWith(const Bytes& record, const TensorView& q, const TensorView& k, c
                .extras = ExtrasOf(scales, extras)});
 }
 
+/// `tensors` are the variant's tensors, `numbers` its numbers.
+void SingleVariant(const Bytes& record, const Variant& variant, const TensorView& q,
+                   const TensorView& k, const TensorView& v, const TensorView& out,
+                   const TensorView& lse, const Array<Optional<Tensor>>& tensors,
+                   const Array<double>& numbers) {
+  const std::vector<VariantValue> values = ValuesOf(tensors, numbers);
+  SingleAttentionTensors all{.q = q, .kv = {k, v}, .out = out, .lse = lse};
+  all.extras.variant_values = values;
+  Run(record, all, &variant->variant());
+}
+
 }  // namespace
 }  // namespace flashinfer::bindings
 
 FLASHINFER_EXPORT(single_attention, flashinfer::bindings::Single)
 FLASHINFER_EXPORT(single_attention_with, flashinfer::bindings::SingleWith)
+FLASHINFER_EXPORT(single_attention_variant, flashinfer::bindings::SingleVariant)

@@ -8,11 +8,12 @@ from .attention.decode_graph import (
 )
 from .attention.mla import BatchDecodeMlaWithPagedKVCacheWrapper
 from .attention.serving import trtllm_batch_decode_with_kv_cache, xqa_batch_decode_with_kv_cache
-from .attention.single import single_decode_with_kv_cache
+from .attention.single import (
+    single_decode_with_kv_cache,
+    single_decode_with_kv_cache_with_jit_module,
+)
 from .cudnn.decode import cudnn_batch_decode_with_kv_cache
 from .jit.attention import gen_batch_decode_module, gen_single_decode_module
 
-single_decode_with_kv_cache_with_jit_module = pending(
-    "single_decode_with_kv_cache_with_jit_module", "needs variants, which are not here yet")
 TrtllmGenDecodeModule = pending_class("TrtllmGenDecodeModule",
                                       "is the original's own kernel loader and is not here")

@@ -8,12 +8,11 @@ from .attention.serving import trtllm_batch_context_with_kv_cache
 from .attention.single import (
     single_prefill_with_kv_cache,
     single_prefill_with_kv_cache_return_lse,
+    single_prefill_with_kv_cache_with_jit_module,
 )
 from .cudnn.prefill import cudnn_batch_prefill_with_kv_cache
 from .jit.attention import gen_batch_prefill_module, gen_single_prefill_module
 
-single_prefill_with_kv_cache_with_jit_module = pending(
-    "single_prefill_with_kv_cache_with_jit_module", "needs variants, which are not here yet")
 fmha_v2_prefill_deepseek = pending("fmha_v2_prefill_deepseek")
 fmha_v2_prefill_sm120 = pending("fmha_v2_prefill_sm120")
 fmha_varlen = pending("fmha_varlen")

@@ -76,8 +76,12 @@ single_attention_with(bytes record, Tensor q, Tensor k, Tensor v, Tensor! out, T
     Tensor? custom_mask, float[] scales, Tensor?[] extras)
 attention_run(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse, float q_scale,
     float k_scale, float v_scale)
+single_attention_variant(bytes record, Plan variant, Tensor q, Tensor k, Tensor v, Tensor! out,
+    Tensor!? lse, Tensor?[] tensors, float[] numbers)
 attention_run_with(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse,
     float[] scales, Tensor?[] tensors)
+attention_run_variant(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse,
+    float[] scales, Tensor?[] tensors, Tensor?[] values, float[] numbers)
 cascade_run(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse)
 mla_run(Plan plan, Tensor q_nope, Tensor? q_pe, Tensor ckv, Tensor? kpe, Tensor! out, Tensor!? lse,
     float ckv_scale, float kpe_scale)

@@ -234,6 +234,23 @@ TEST(Variant, SigmoidByMacros) {
   });
 }
 
+TEST(Variant, SigmoidByMacrosOfBlocks) {
+  TryAll([](Batch&, DeviceCopies&) {
+    return Example{"macro_block_sigmoid.cu",
+                   {kScale, -1.5},
+                   {.uses_softmax = false,
+                    .logit = [](double x, const Row&, int) { return Sigmoid(x - 1.5); }}};
+  });
+}
+
+TEST(Variant, SoftCapByMacrosOfBlocks) {
+  TryAll([](Batch&, DeviceCopies&) {
+    return Example{"macro_block_soft_cap.cu",
+                   {kScale, 2.0},
+                   {.logit = [](double x, const Row&, int) { return 2 * std::tanh(x / 2); }}};
+  });
+}
+
 TEST(Variant, SoftCap) {
   HostTensor caps(DType::kF32, {kQoHeads});
   caps.FillWith({0.5, 1, 3, 30});

@@ -214,8 +214,114 @@ def test_attention():
         wrapper._change(sm_scale=0.3)
         wrapper.run(q, k, v, out=forward)
 
+    def mixed(workspace, q, k, v, pages, out, lse):
+        wrapper = flashinfer.BatchAttention(
+            device="cuda:0" if isinstance(q, DeviceArray) else "cpu")
+        wrapper.plan(rows, indptr, pages, np.int32([5, 12, 2]), 4, 2, 64, 64, 4, causal=True)
+        wrapper.run(q, (k, v), out=out, lse=lse)
+
+    on_device(mixed, [values(8, 4, 64), k, v, pages],
+              [nans(8, 4, 64), nans(8, 4, dtype=np.float32)])
     on_device(ragged, [values(8, 4, 64), values(20, 2, 64), values(20, 2, 64)],
               [nans(8, 4, 64), nans(8, 4, 64)])
+
+
+# Sigmoid attention, as code for kernels up to SM80 and for those of SM90.
+SIGMOID = """
+struct Sigmoid : AttentionVariantBase {
+  %s
+  REGISTER_LOGITS_TRANSFORM(params, logits, batch_idx, qo_idx, kv_idx, qo_head_idx, kv_head_idx, {
+    return math::ptx_rcp(1.f + math::ptx_exp2(-float(logits * scale_log2 + bias_log2)));
+  });
+  %s
+};
+"""
+ROW_SIGMOID = SIGMOID % ("""
+  static constexpr bool use_softmax = false;
+  uint32_t window_left, qo_len, kv_len;
+  float scale_log2, bias_log2;
+  template <typename Params>
+  __device__ __host__ Sigmoid(const Params& params, uint32_t batch_idx, uint8_t* smem_ptr) {
+    window_left = kv_len = params.get_kv_len(batch_idx);
+    qo_len = params.get_qo_len(batch_idx);
+    scale_log2 = params.logits_scale * math::log2e;
+    bias_log2 = params.bias[0] * math::log2e;
+  }""", """
+  REGISTER_OUTPUT_TRANSFORM(params, output, batch_idx, qo_idx, qo_head_idx, m, d, scale, {
+    return output;
+  })""")
+BLOCK_SIGMOID = SIGMOID % ("""
+  float scale_log2, bias_log2;
+  template <typename MainloopParams, typename BlockCoord>
+  __device__ __host__ Sigmoid(const MainloopParams& params, const BlockCoord& block_coord) {
+    scale_log2 = params.additional_params.logits_scale * math::log2e;
+    bias_log2 = params.additional_params.bias[0] * math::log2e;
+  }
+  template <int NUM_ROWS_PER_THREAD>
+  __device__ auto GetAttentionUpdater() {
+    return DefaultUpdater<NUM_ROWS_PER_THREAD>();
+  }""", "")
+
+
+def sigmoid_attention(q, k, v, scale, bias):
+    """Of one request; k and v have a head for two of q."""
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    weights = 1 / (1 + np.exp(-np.einsum("qhd,khd->hqk", q, k.repeat(2, 1)) * scale - bias))
+    return np.einsum("hqk,khd->qhd", weights, v.repeat(2, 1))
+
+
+def test_variants():
+    """Code of the caller's, in wrappers and in functions of one request."""
+    from flashinfer.jit import attention as jit
+
+    f16 = np.float16
+    types = ["float16"] * 3
+    user = [["bias"], ["float"], ["logits_scale"], ["double"], "Sigmoid"]
+    rows, keys = np.int32([0, 1, 3, 7]), np.int32([0, 9, 14, 34])
+    q, k, v = (values(n, h, 64, dtype=f16) for n, h in ((7, 4), (34, 2), (34, 2)))
+    on = [DeviceArray(x) for x in (q, k, v)]
+    bias = DeviceArray(np.float32([-0.5]))
+    pages = [keys, DeviceArray(np.arange(34, dtype=np.int32)), np.int32([1] * 3)]
+    workspace = DeviceArray(np.zeros(8 << 20, np.uint8))
+
+    def check(out, first, last):
+        for b in range(first, last):
+            want = sigmoid_attention(q[rows[b]:rows[b + 1]], k[keys[b]:keys[b + 1]],
+                                     v[keys[b]:keys[b + 1]], 0.125, -0.5)
+            got = out.read()[rows[b] - rows[first]:rows[b + 1] - rows[first]]
+            assert np.abs(got.astype(np.float64) - want).max() < 2e-2, (b, got, want)
+
+    for backend, text in (("fa2", ROW_SIGMOID), ("fa3", BLOCK_SIGMOID)):
+        jit_args = ["sigmoid", *types, "int32", 64, 64, *user, text]
+        ragged = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(
+            workspace, backend=backend, jit_args=jit_args, jit_kwargs={"use_sliding_window": False})
+        ragged.plan(rows, keys, 4, 2, 64)
+        paged = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace, backend=backend,
+                                                               jit_args=jit_args)
+        paged.plan(rows, *pages, 4, 2, 64, 1)
+        for run in (lambda out: ragged.run(*on, bias, 0.125, out=out),
+                    lambda out: paged.run(on[0], tuple(on[1:]), bias, 0.125, out=out)):
+            out = DeviceArray(nans(7, 4, 64, dtype=f16))
+            run(out)
+            check(out, 0, 3)
+    decode = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace, jit_args=jit_args)
+    decode.plan(np.int32([0, 9]), pages[1], np.int32([1]), 4, 2, 64, 1)
+    one, out = DeviceArray(q[:1]), DeviceArray(nans(1, 4, 64, dtype=f16))
+    decode.run(one, tuple(on[1:]), bias, 0.125, out=out)
+    check(out, 0, 1)
+    single = jit.gen_customize_single_prefill_module(
+        "fa2", "sigmoid", *types, 64, 64, *user, ROW_SIGMOID).build_and_load()
+    out = DeviceArray(nans(1, 4, 64, dtype=f16))
+    record = flashinfer.attention.single._record("NHD", 0, "auto", "NONE", -1, *[None] * 4)
+    lib.single_attention_variant(record, single.made, one, DeviceArray(k[:9]), DeviceArray(v[:9]),
+                                 out, None, *single.values((bias, 0.125)))
+    check(out, 0, 1)
+    try:
+        ragged.run(*on, bias, out=out)
+    except ValueError as error:
+        assert "expected 2: bias, logits_scale" in str(error), error
+    else:
+        raise AssertionError("no ValueError")
 
 
 def test_states():

@@ -283,7 +283,7 @@ def test_errors_name_the_argument(tensors, rng):
     for options in ({"kv_cache_sf": (q, q)}, {"skip_softmax_threshold_scale_factor": 1.0}):
         with pytest.raises(NotImplementedError, match=next(iter(options))):
             wrapper.run(q, batch.cache, **options)
-    with pytest.raises(NotImplementedError, match="jit_args"):
+    with pytest.raises(TypeError, match="dtype_q"):
         decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), jit_args=["x"])
     with pytest.raises(NotImplementedError, match="trtllm-gen"):
         decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), backend="trtllm-gen")

@@ -356,7 +356,7 @@ def test_errors_name_the_argument(tensors, rng):
                 batch.indptr, batch.indptr, HEADS, KV_HEADS, DIM, **{name: batch.indptr})
     with pytest.raises(NotImplementedError, match="cudnn"):
         prefill.BatchPrefillWithPagedKVCacheWrapper(workspace(tensors), backend="cudnn")
-    with pytest.raises(NotImplementedError, match="jit_args"):
+    with pytest.raises(TypeError, match="dtype_kv"):
         prefill.BatchPrefillWithPagedKVCacheWrapper(workspace(tensors), jit_args=["x", "y"])
     with pytest.raises(NotImplementedError, match="kv_data_type"):
         batch.wrapper.plan(batch.indptr, *tables, *SIZES, kv_data_type="uint8")

@@ -124,12 +124,38 @@ def test_names_of_modules():
         flashinfer.activation.gen_act_and_mul_module("relu")
 
 
-def test_variants_in_foreign_code_say_so():
-    spec = jit.gen_customize_single_prefill_module(
-        "fa2", "mine", "float16", "float16", "float16", 64, 64, [], [], ["scale"], ["double"],
-        "Mine", "struct Mine {};")
-    with pytest.raises(NotImplementedError, match="mine: variants in CUDA"):
-        spec.build_and_load()
+def test_variants():
+    """cuda_test.py runs them; the CPU backend has no compiler for their code."""
+    import numpy as np
+
+    mine = [[], [], ["scale"], ["double"], "Mine", "struct Mine {};"]
+    module = jit.gen_customize_single_prefill_module(
+        "fa2", "mine", "float16", "float16", "float16", 64, 64, *mine).build_and_load()
+    q, k = np.zeros((2, 4, 64), np.float16), np.zeros((5, 2, 64), np.float16)
+    run = flashinfer.prefill.single_prefill_with_kv_cache_with_jit_module
+    with pytest.raises(NotImplementedError, match="a variant is code for CUDA devices"):
+        run(module, q, k, k, 0.5)
+    for args, words in (((), "got 0 arguments for Mine, expected 1: scale"),
+                        ((0.5, 1.0), "got 2 arguments"), (("x",), "scale: is 'x'")):
+        with pytest.raises(ValueError, match=words):
+            run(module, q, k, k, *args)
+    with pytest.raises(NotImplementedError, match="mask_mode: is MaskMode.MULTI"):
+        run(module, q, k, k, 0.5, mask_mode=flashinfer.utils.MaskMode.MULTIITEMSCORING)
+    with pytest.raises(TypeError, match="jit_module"):
+        run(jit.gen_page_module().build_and_load(), q, k, k)
+    wrapper = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(
+        np.zeros(1 << 20, np.uint8),
+        jit_args=["mine", "float16", "float16", "float16", "int32", 64, 64, *mine])
+    with pytest.raises(NotImplementedError, match="a variant is code for CUDA devices"):
+        wrapper.plan(np.int32([0, 2]), np.int32([0, 5]), 4, 2, 64)
+    with pytest.raises(ValueError, match="jit_kwargs"):
+        flashinfer.BatchPrefillWithRaggedKVCacheWrapper(
+            np.zeros(1 << 20, np.uint8), jit_kwargs={"use_sliding_window": True})
+    pod = jit.gen_customize_pod_module(
+        "pod", "float16", "float16", "float16", "int32", 64, [], [], [], [], "Mine", "Mine",
+        "struct Mine {};")
+    with pytest.raises(NotImplementedError, match="pod: variants are not there"):
+        pod.build_and_load()
 
 
 def test_importing_makes_no_folder(tmp_path, monkeypatch):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of batches that mix prefill and decode, and of those with attention sinks."""
 from .._tensors import empty
+from ..jit.attention.variants import attention_sink_decl
 from .arguments import as_numpy, host, number, on_device, refuse, unpack_cache
 from .batch_prefill import BatchPrefillWithPagedKVCacheWrapper
 from .planned import PlannedWrapper, make_lse, scales_and_tensors
 from .record import MASK_CAUSAL, MASK_NONE
+from .variant import Variant
 
 
 class _NoWorkspace:
@@ -13,7 +15,7 @@ class _NoWorkspace:
     def __init__(self, device):
         self.device = device
         self.is_cuda = str(device).startswith("cuda")
-        self._index = getattr(device, "index", None)
+        self._index = None if isinstance(device, str) else getattr(device, "index", None)
 
     def get_device(self):
         if self._index is not None:
@@ -129,7 +131,8 @@ class BatchAttentionWithAttentionSinkWrapper(BatchPrefillWithPagedKVCacheWrapper
         super().__init__(float_workspace_buffer, kv_layout, use_cuda_graph, qo_indptr_buf,
                          paged_kv_indptr_buf, paged_kv_indices_buf, paged_kv_last_page_len_buf,
                          custom_mask_buf, mask_indptr_buf, backend)
-        self._is_sink_variant = True
+        self._variant = Variant("AttentionSink", attention_sink_decl["fa2"], ("sink",), ("float",),
+                                ("sm_scale",), ("double",))
         self._promised = {"q_data_type": q_data_type, "kv_data_type": kv_data_type,
                           "head_dim_qk": head_dim_qk, "head_dim_vo": head_dim_vo,
                           "window_left": window_left, "pos_encoding_mode": pos_encoding_mode}

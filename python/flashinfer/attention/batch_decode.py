@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of one new token per request over a paged KV cache."""
 from .._errors import BackendSupportedError
+from ..jit.attention import gen_customize_batch_decode_module
 from .arguments import (
     as_numpy,
     check_graph_buffers,
@@ -14,8 +15,9 @@ from .arguments import (
     refuse,
     unpack_cache,
 )
-from .planned import PlannedWrapper, make_lse, options, scales_and_tensors
+from .planned import PlannedWrapper, make_lse, options
 from .record import MASK_CAUSAL, MASK_NONE, split_tokens
+from .variant import variant_of
 
 # In the order in which plan() of the original once took them by position.
 _ONCE_POSITIONAL = ("pos_encoding_mode", "window_left", "logits_soft_cap", "q_data_type",
@@ -42,15 +44,17 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
         paged_kv_last_page_len_buffer: ``[num_requests]`` int32, for a graph.
         backend: ``"auto"``, ``"fa2"`` and ``"fa3"`` mean the fastest here; or ``"cpu"``,
             ``"cuda"`` or a candidate such as ``"cuda.simt"``.
-        jit_args: a variant written for the original's compiler; raises NotImplementedError.
+        jit_args: what gen_customize_batch_decode_module() takes: a variant of attention in CUDA
+            C++. run() then takes its tensors and its scalars behind the cache. On CUDA devices;
+            that of attention sinks everywhere.
     """
 
     def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
                  use_tensor_cores=False, paged_kv_indptr_buffer=None,
                  paged_kv_indices_buffer=None, paged_kv_last_page_len_buffer=None,
                  backend="auto", jit_args=None):
-        refuse(jit_args=jit_args)
-        super().__init__(float_workspace_buffer, kv_layout, backend)
+        super().__init__(float_workspace_buffer, kv_layout, backend,
+                         variant_of(jit_args, None, gen_customize_batch_decode_module))
         if use_cuda_graph:
             check_graph_buffers(paged_kv_indptr_buffer=paged_kv_indptr_buffer,
                                 paged_kv_indices_buffer=paged_kv_indices_buffer,
@@ -226,7 +230,7 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                 ``[num_pages, 2, num_kv_heads, page_size, head_dim]``), or a pair (k, v) without
                 the second dimension. Page, head and token strides may be any.
             args: for quantised inputs, scales of q ``[num_qo_heads]``, of k and of v
-                ``[num_kv_heads]``, float32.
+                ``[num_kv_heads]``, float32. Of a variant: its tensors, its scalars.
             q_scale, k_scale, v_scale: what stored values are multiplied with: a number, a tensor
                 of one, or one per head.
             out: ``[num_requests · q_len_per_req, num_qo_heads, head_dim]``; made when None.
@@ -257,11 +261,10 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             out = self._make_out(q)
         if return_lse and lse is None:
             lse = make_lse(q)
-        if q_scale is k_scale is v_scale is sinks is None and not args:
+        if q_scale is k_scale is v_scale is sinks is self._variant is None and not args:
             self._run(q, k, v, out, lse)
         else:
-            self._run(q, k, v, out, lse,
-                      *scales_and_tensors(q_scale, k_scale, v_scale, args, sinks))
+            self._run_with(q, k, v, out, lse, (q_scale, k_scale, v_scale), args, sinks)
         return (out, lse) if return_lse else out
 
     def forward(self, q, paged_kv_cache, pos_encoding_mode="NONE", q_scale=None, k_scale=None,

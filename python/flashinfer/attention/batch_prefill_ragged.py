@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of several new tokens per request over keys that lie one after another."""
+from ..jit.attention import gen_customize_batch_prefill_module
 from .arguments import (
     as_numpy,
     check_graph_buffers,
@@ -10,10 +11,10 @@ from .arguments import (
     refuse,
 )
 from .batch_prefill import diff
-from .planned import PlannedWrapper, make_lse, scales_and_tensors
+from .planned import PlannedWrapper, make_lse
 from .prefill_mask import batch_mask
 from .record import split_tokens
-from .sinks import is_sink_variant
+from .variant import variant_of
 
 
 class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
@@ -31,18 +32,17 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         mask_indptr_buf: ``[num_requests + 1]`` int32, for a graph with masks.
         backend: ``"auto"``, ``"fa2"`` and ``"fa3"`` mean the fastest here; or ``"cpu"``,
             ``"cuda"`` or a candidate such as ``"cuda.mma"``.
-        jit_args, jit_kwargs: a variant written for the original's compiler. That of attention
-            sinks is served: run() then takes (sink, sm_scale) behind v. Others raise
-            NotImplementedError.
+        jit_args, jit_kwargs: what gen_customize_batch_prefill_module() takes behind `backend`: a
+            variant of attention in CUDA C++. run() then takes its tensors and its scalars behind v.
+            On CUDA devices; that of attention sinks everywhere.
     """
 
     def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
                  qo_indptr_buf=None, kv_indptr_buf=None, custom_mask_buf=None,
                  mask_indptr_buf=None, backend="auto", jit_args=None, jit_kwargs=None):
-        self._is_sink_variant = is_sink_variant(jit_args)
-        if not self._is_sink_variant:
-            refuse(jit_args=jit_args, jit_kwargs=jit_kwargs)
-        super().__init__(float_workspace_buffer, kv_layout, backend)
+        super().__init__(
+            float_workspace_buffer, kv_layout, backend,
+            variant_of(jit_args, jit_kwargs, gen_customize_batch_prefill_module, backend))
         if use_cuda_graph:
             check_graph_buffers(qo_indptr_buf=qo_indptr_buf, kv_indptr_buf=kv_indptr_buf)
             self._fixed_batch_size = len(qo_indptr_buf) - 1
@@ -128,7 +128,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
                 num_keys at least ``kv_indptr[-1]``; any strides but for a dense last dimension.
             v: likewise of head_dim_vo.
             args: for quantised inputs, scales of q ``[num_qo_heads]``, of k and of v
-                ``[num_kv_heads]``, float32. Of a wrapper for sinks: sink, sm_scale.
+                ``[num_kv_heads]``, float32. Of a variant: its tensors, its scalars.
             q_scale, k_scale, v_scale: what stored values are multiplied with: a number, a tensor
                 of one, or one per head.
             o_scale: None; raises NotImplementedError.
@@ -143,18 +143,14 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         """
         if not o_scale is kv_cache_sf is None:
             refuse(o_scale=o_scale, kv_cache_sf=kv_cache_sf)
-        sinks = None
-        if self._is_sink_variant:
-            sinks, args = self._sink_arguments(args), ()
         if out is None:
             out = self._make_out(q)
         if return_lse and lse is None:
             lse = make_lse(q)
-        if q_scale is k_scale is v_scale is sinks is None and not args:
+        if q_scale is k_scale is v_scale is self._variant is None and not args:
             self._run(q, k, v, out, lse)
         else:
-            self._run(q, k, v, out, lse,
-                      *scales_and_tensors(q_scale, k_scale, v_scale, args, sinks))
+            self._run_with(q, k, v, out, lse, (q_scale, k_scale, v_scale), args)
         return (out, lse) if return_lse else out
 
     def forward(self, q, k, v, causal=False, pos_encoding_mode="NONE",

@@ -49,7 +49,7 @@ class PlannedWrapper:
     must live until the last run; the wrapper holds references.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD", backend="auto"):
+    def __init__(self, float_workspace_buffer, kv_layout="NHD", backend="auto", variant=None):
         self._kv_layout = kv_layout
         self._layout = layout_code(kv_layout)
         self._backend = backend
@@ -58,6 +58,9 @@ class PlannedWrapper:
         self._use_cuda_graph = False
         self._take_workspace(float_workspace_buffer, None)
         self._plan = made_for(self, lib.attention_plan_make(*self._device))
+        self._variant = variant
+        if variant is not None and not variant.is_sinks:
+            lib.attention_use_variant(self._plan, variant.made)
         self._fields = None  # of the planned problem, by name
         self._record = None  # of it, packed; None: nothing is planned
         self._kept = None
@@ -220,15 +223,30 @@ class PlannedWrapper:
             return empty_like(q)
         return empty((*q.shape[:-1], self._fields["head_dim_vo"]), q, self._out_dtype)
 
-    def _run(self, q, k, v, out, lse, scales=_ONES, tensors=None):
-        """`tensors`: q_scales, k_scales, v_scales, sinks, alibi_slopes, bias."""
+    def _run(self, q, k, v, out, lse, scales=_ONES, tensors=None, values=None):
+        """`tensors`: q_scales, k_scales, v_scales, sinks, alibi_slopes, bias. `values`: tensors
+        and numbers of a variant."""
         if self._own_fields is not None:  # a run() by itself: what forward() asked for is over
             self._replan(*self._with(self._own_fields, {}))
             self._asked = self._own_fields = None
-        if tensors is None:
+        if values is not None:
+            lib.attention_run_variant(self._plan, q, k, v, out, lse, scales, tensors or [None] * 6,
+                                      *values)
+        elif tensors is None:
             lib.attention_run(self._plan, q, k, v, out, lse, *scales)
         else:
             lib.attention_run_with(self._plan, q, k, v, out, lse, scales, tensors)
+
+    def _run_with(self, q, k, v, out, lse, scales, args, sinks=None):
+        """_run() of a wrapper with `args` behind the cache, or scales that are not 1."""
+        values = None
+        if self._variant is not None:
+            if self._variant.is_sinks:
+                sinks, args = self._sink_arguments(args), ()
+            else:
+                values, args = self._variant.values(args), ()
+        scales, tensors = scales_and_tensors(*scales, args, sinks)
+        self._run(q, k, v, out, lse, scales, tensors, values)
 
 
 _float32 = {}  # type of a tensor -> its framework's float32

@@ -3,6 +3,7 @@
 import functools
 
 from .._binding import lib
+from .._errors import BackendSupportedError
 from .._tensors import dtype_name
 from .arguments import check_mask, is_per_head, number, refuse
 from .planned import make_lse, make_out, options
@@ -15,7 +16,7 @@ from .record import (
     layout_code,
     pack,
 )
-
+from .variant import Variant
 
 _records = {}  # arguments of _record() -> record
 
@@ -150,3 +151,52 @@ def single_prefill_with_kv_cache(q, k, v, scale_q=None, scale_k=None, scale_v=No
 
 single_prefill_with_kv_cache_return_lse = functools.partial(single_prefill_with_kv_cache,
                                                             return_lse=True)
+
+
+def _run_variant(variant, q, k, v, args, kv_layout, mask, window_left, return_lse):
+    if not isinstance(variant, Variant) or variant.is_sinks:
+        raise TypeError(f"jit_module: is {variant!r}, expected what build_and_load() of a "
+                        "gen_customize_single_..._module() returned")
+    record = _record(kv_layout, mask, "auto", "NONE", window_left, None, None, None, None)
+    out = make_out(q, v.shape[-1])
+    lse = make_lse(q) if return_lse else None
+    lib.single_attention_variant(record, variant.made, q, k, v, out, lse, *variant.values(args))
+    return (out, lse) if return_lse else out
+
+
+def single_decode_with_kv_cache_with_jit_module(jit_module, q, k, v, *args, kv_layout="NHD",
+                                                window_left=-1, return_lse=False):
+    """single_decode_with_kv_cache() with a variant, on a CUDA device.
+
+    Args:
+        jit_module: what ``gen_customize_single_decode_module(…).build_and_load()`` returned.
+        args: the variant's tensors, then its scalars.
+
+    The others, and what is returned, are as there.
+    """
+    if len(q.shape) != 2:
+        raise ValueError(f"q: has shape {tuple(q.shape)}, expected [num_qo_heads, head_dim]")
+    return _run_variant(jit_module, q, k, v, args, kv_layout, MASK_NONE, window_left, return_lse)
+
+
+def single_prefill_with_kv_cache_with_jit_module(jit_module, q, k, v, *args, kv_layout="NHD",
+                                                 mask_mode=0, window_left=-1, return_lse=False):
+    """single_prefill_with_kv_cache() with a variant, on a CUDA device.
+
+    Args:
+        jit_module: what ``gen_customize_single_prefill_module(…).build_and_load()`` returned.
+        args: the variant's tensors, then its scalars.
+        mask_mode: a MaskMode or its value: NON_CAUSAL, CAUSAL, or CUSTOM, where the variant alone
+            says what a query sees. MULTIITEMSCORING raises NotImplementedError.
+
+    The others, and what is returned, are as there.
+    """
+    mode = getattr(mask_mode, "value", mask_mode)
+    if mode not in (0, 1, 2):
+        raise BackendSupportedError(f"mask_mode: is {mask_mode}, accepted with a variant: "
+                                    "NON_CAUSAL, CAUSAL, CUSTOM")
+    if len(q.shape) != 3:
+        raise ValueError(f"q: has shape {tuple(q.shape)}, expected "
+                         "[q_len, num_qo_heads, head_dim]")
+    return _run_variant(jit_module, q, k, v, args, kv_layout,
+                        MASK_CAUSAL if mode == 1 else MASK_NONE, window_left, return_lse)

@@ -14,13 +14,14 @@ class JitSpec:
     """A family of kernels under the name that the original gives it.
 
     There is nothing to build ahead: ``build_and_load()`` returns the library's functions, which
-    compile what a call needs when it first needs it.
+    compile what a call needs when it first needs it; of a user's variant, that variant.
     """
 
     name: str
     sources: list = dataclasses.field(default_factory=list)
     needs_device_linking: bool = False
-    variant: typing.Any = None  # of a user: (name, declaration, tensor names, scalar names)
+    variant: typing.Any = None  # of a user: an attention.variant.Variant
+    refusal: typing.Optional[str] = None  # why it cannot be built
 
     @property
     def is_compiled(self):
@@ -52,23 +53,18 @@ class JitSpec:
         return []
 
     def build(self, verbose=False, need_lock=True):
-        self._refuse_variant()
+        if self.refusal is not None:
+            raise NotImplementedError(f"{self.name}: {self.refusal}")
 
     def build_and_load(self):
-        self._refuse_variant()
-        return lib
+        self.build()
+        return lib if self.variant is None else self.variant
 
     def load(self, so_path=None):
         return self.build_and_load()
 
     def try_load(self):
         return self.build_and_load()
-
-    def _refuse_variant(self):
-        if self.variant is not None:
-            raise NotImplementedError(
-                f"{self.name}: variants in CUDA C++ are written against the original's headers, "
-                "which this library has not; write them against flashinfer/attention/variant.h")
 
 
 @dataclasses.dataclass

@@ -8,9 +8,9 @@ _FIXED = ("sampling", "norm", "rope", "page", "cascade", "quantization", "topk",
 __all__ = ["gen_act_and_mul_module"] + [f"gen_{name}_module" for name in _FIXED]
 
 
-def spec_named(name, variant=None):
+def spec_named(name, variant=None, refusal=None):
     """The spec of `name`, noted in the registry."""
-    spec = JitSpec(name, variant=variant)
+    spec = JitSpec(name, variant=variant, refusal=refusal)
     jit_spec_registry.register(spec)
     return spec
 

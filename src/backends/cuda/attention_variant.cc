@@ -60,7 +60,7 @@ jit::UserCode UserCodeOf(const AttentionVariant& variant, std::string_view spec_
   const std::string type = fmt::format("{}Variant<{}, VariantParams>",
                                        code.uses_macros ? "Macro" : "User", code.struct_name);
   return {.name = "variant=" + code.name,
-          .header = code.uses_macros ? "kernels/attention/variant_macros.cuh"
+          .header = code.uses_macros ? "kernels/attention/variant_macros_block.cuh"
                                      : "kernels/attention/variant_user.cuh",
           .text = text,
           .params = fmt::format("{}::Params<{}::Params>", type, spec_type),

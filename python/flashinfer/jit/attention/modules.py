@@ -89,6 +89,19 @@ def _module_name(prefix, arguments):
     return name + ("_sm90" if arguments.get("backend") == "fa3" else "")
 
 
+def _spec_of_variant(arguments):
+    if "variant_name" not in arguments or "use_profiler" in arguments:
+        return spec_named(arguments["uri"], refusal="variants are not there in this operator")
+    if arguments["pos_encoding_mode"] not in (0, "NONE"):
+        return spec_named(arguments["uri"], refusal="pos_encoding_mode is an argument of plan()")
+    from ...attention.variant import Variant
+
+    names = [tuple(arguments[f"additional_{kind}"]) for kind in (
+        "tensor_names", "tensor_dtypes", "scalar_names", "scalar_dtypes")]
+    return spec_named(arguments["uri"],
+                      Variant(arguments["variant_name"], arguments["variant_decl"], *names))
+
+
 def _generator(name, prefix, words):
     signature = _signature(words)
 
@@ -96,12 +109,8 @@ def _generator(name, prefix, words):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arguments = bound.arguments
-        if not prefix:
-            variant = (arguments.get("variant_name") or arguments.get("variant_name_p"),
-                       arguments["variant_decl"], arguments["additional_tensor_names"],
-                       arguments["additional_scalar_names"])
-            return spec_named(arguments["uri"], variant)
-        return spec_named(_module_name(prefix, arguments))
+        return (spec_named(_module_name(prefix, arguments)) if prefix
+                else _spec_of_variant(arguments))
 
     generator.__name__ = generator.__qualname__ = name
     generator.__signature__ = signature

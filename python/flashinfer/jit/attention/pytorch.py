@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generators under their module's name of older versions."""
+from .modules import *
