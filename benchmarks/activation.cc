@@ -30,20 +30,22 @@ void Run(Harness& harness, const std::string& text) {
   const auto activate = c.kind == ActivationKind::kSilu   ? SiluAndMul
                         : c.kind == ActivationKind::kGelu ? GeluAndMul
                                                           : GeluTanhAndMul;
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::vector<test::HostTensor> xs;
   std::vector<test::HostTensor> outs;
   for (int64_t i = 0; i < num_copies; ++i) {
     xs.emplace_back(c.dtype, Dims{c.num_tokens, 2 * c.size}).Fill(0.5);
     outs.emplace_back(c.dtype_out, Dims{c.num_tokens, c.size});
   }
+  const std::vector<TensorView> x_views = harness.On(xs);
+  const std::vector<TensorView> out_views = harness.On(outs);
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<ActivationOp>(ProblemOf(c)),
+                   .backend = ChosenCandidate<ActivationOp>(harness, ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    activate(xs[copy], outs[copy], {}, {});
+                    activate(x_views[copy], out_views[copy], {}, harness.stream());
                   });
 }
 

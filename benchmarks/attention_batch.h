@@ -9,6 +9,7 @@
 #include "core/fields.h"
 #include "flashinfer/attention/kv_cache.h"
 #include "paged_batch.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 
 namespace flashinfer::bench {
@@ -44,13 +45,13 @@ class AttentionBatch {
   AttentionBatch(const AttentionCase& c, int64_t num_copies)
       : AttentionBatch(c, num_copies, std::mt19937_64(1)) {}
 
-  PageTable pages(int64_t copy) const {
-    return {tables_.indptr(), tables_.indices(copy), tables_.last_len()};
+  PageTable pages(int64_t copy, test::DeviceCopies& on) const {
+    return {tables_.indptr(), on(tables_.indices(copy)), tables_.last_len()};
   }
   TensorView qo_indptr() const { return tables_.qo_indptr(); }
-  PagedKvCache cache() const { return {k_.view(), v_.view()}; }
-  const TensorView& q() const { return q_; }
-  const TensorView& out() const { return out_; }
+  PagedKvCache cache(test::DeviceCopies& on) const { return {on(k_.view()), on(v_.view())}; }
+  const test::HostTensor& q() const { return q_; }
+  const test::HostTensor& out() const { return out_; }
 
  private:
   AttentionBatch(const AttentionCase& c, int64_t num_copies, std::mt19937_64 rng)

@@ -20,12 +20,13 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<AttentionCase>(SplitWords(text));
   const double tokens = static_cast<double>(c.num_requests * c.kv_len);
   const double bytes = 2.0 * tokens * static_cast<double>(c.num_kv_heads * c.head_dim) *
                        static_cast<double>(SizeBytes(c.dtype_kv));
   const double flops = 4.0 * tokens * static_cast<double>(c.num_qo_heads * c.head_dim);
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   const AttentionBatch batch(c, num_copies);
   const AttentionProblem problem{.dtype_q = c.dtype,
                                  .dtype_kv = c.dtype_kv,
@@ -35,19 +36,19 @@ void Run(Harness& harness, const std::string& text) {
                                  .head_dim_qk = static_cast<int32_t>(c.head_dim),
                                  .head_dim_vo = static_cast<int32_t>(c.head_dim),
                                  .page_size = static_cast<int32_t>(c.page_size)};
-  Workspace workspace;
+  Workspace workspace(harness.device());
   std::vector<BatchDecode> decodes;
   for (int64_t i = 0; i < num_copies; ++i) {
-    decodes.emplace_back(workspace).Plan(problem, batch.pages(i));
+    decodes.emplace_back(workspace).Plan(problem, batch.pages(i, on), {}, harness.stream());
   }
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<BatchDecodeOp>(problem),
+                   .backend = ChosenCandidate<BatchDecodeOp>(harness, problem),
                    .bytes = bytes,
                    .flops = flops,
                    .math = c.dtype_kv == DType::kBF16 ? Math::kBF16 : Math::kF32},
                   [&](int64_t i) {
-                    decodes[static_cast<size_t>(i % num_copies)].Run(batch.q(), batch.cache(),
-                                                                     batch.out());
+                    decodes[static_cast<size_t>(i % num_copies)].Run(
+                        on(batch.q()), batch.cache(on), on(batch.out()), {}, {}, harness.stream());
                   });
 }
 

@@ -17,6 +17,7 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<AttentionCase>(SplitWords(text));
   // Query i of q_len sees kv_len - q_len + i + 1 keys.
   const double pairs = static_cast<double>(c.num_requests) * static_cast<double>(c.q_len) *
@@ -31,15 +32,18 @@ void Run(Harness& harness, const std::string& text) {
                                  .head_dim_vo = static_cast<int32_t>(c.head_dim),
                                  .page_size = static_cast<int32_t>(c.page_size),
                                  .mask = MaskMode::kCausal};
-  Workspace workspace;
+  Workspace workspace(harness.device());
   BatchPrefill prefill(workspace);
-  prefill.Plan(problem, batch.qo_indptr(), batch.pages(0));
+  prefill.Plan(problem, batch.qo_indptr(), batch.pages(0, on), {}, {}, harness.stream());
   const bool is_bf16 = c.dtype == DType::kBF16 && c.dtype_kv == DType::kBF16;
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<BatchPrefillOp>(problem),
+                   .backend = ChosenCandidate<BatchPrefillOp>(harness, problem),
                    .flops = 4.0 * pairs * static_cast<double>(c.num_qo_heads * c.head_dim),
                    .math = is_bf16 ? Math::kBF16 : Math::kF32},
-                  [&](int64_t) { prefill.Run(batch.q(), batch.cache(), batch.out()); });
+                  [&](int64_t) {
+                    prefill.Run(on(batch.q()), batch.cache(on), on(batch.out()), {}, {},
+                                harness.stream());
+                  });
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::ChainSpeculativeCase>(SplitWords(text));
   std::mt19937_64 rng(1);
   test::HostTensor draft(DType::kF32, {c.num_rows, c.num_drafts, c.vocab_size});
@@ -28,12 +29,14 @@ void Run(Harness& harness, const std::string& text) {
   test::HostTensor drafted(DType::kI32, {c.num_rows, c.num_drafts});
   drafted.FillUniform(rng, 0, static_cast<double>(c.vocab_size - 1));
   const test::HostTensor tokens(DType::kI32, {c.num_rows, c.num_drafts + 1});
-  harness.Measure({.text = text,
-                   .backend = ChosenCandidate<ChainSpeculativeOp>({DType::kF32, c.vocab_size}),
-                   .bytes = 8.0 * static_cast<double>(c.num_rows * c.vocab_size)},
-                  [&](int64_t i) {
-                    ChainSpeculativeSampling(draft, drafted, target, {tokens}, {.offset = i});
-                  });
+  harness.Measure(
+      {.text = text,
+       .backend = ChosenCandidate<ChainSpeculativeOp>(harness, {DType::kF32, c.vocab_size}),
+       .bytes = 8.0 * static_cast<double>(c.num_rows * c.vocab_size)},
+      [&](int64_t i) {
+        ChainSpeculativeSampling(on(draft), on(drafted), on(target), {on(tokens)}, {.offset = i},
+                                 harness.stream());
+      });
 }
 
 }  // namespace

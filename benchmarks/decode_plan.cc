@@ -32,6 +32,9 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  if (harness.device().type != DeviceType::kCpu) {
+    throw Error(ErrorKind::kUnsupported, "a plan of integers is made by the host");
+  }
   const auto c = ParseFields<DecodePlanCase>(SplitWords(text));
   std::mt19937_64 rng(3);
   std::uniform_int_distribution<int64_t> length(1, c.max_kv_len);

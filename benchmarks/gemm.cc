@@ -22,6 +22,7 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::GemmCase>(SplitWords(text));
   std::mt19937_64 rng(1);
   test::HostTensor a(c.dtype_a, {c.m, c.k});
@@ -31,12 +32,15 @@ void Run(Harness& harness, const std::string& text) {
   test::HostTensor out(c.dtype_out, {c.m, c.n});
   harness.Measure(
       {.text = text,
-       .backend = ChosenCandidate<GemmOp>({c.dtype_a, c.dtype_b, c.dtype_out, c.m, c.n, c.k}),
+       .backend =
+           ChosenCandidate<GemmOp>(harness, {c.dtype_a, c.dtype_b, c.dtype_out, c.m, c.n, c.k}),
        .bytes = static_cast<double>((c.m + c.n) * c.k * SizeBytes(c.dtype_a) +
                                     c.m * c.n * SizeBytes(c.dtype_out)),
        .flops = 2.0 * static_cast<double>(c.m * c.n * c.k),
        .math = c.dtype_a == DType::kF32 || c.dtype_a == DType::kF16 ? Math::kF32 : Math::kBF16},
-      [&](int64_t) { Gemm(a, b, out, {.a_scale = c.a_scale, .b_scale = c.b_scale}); });
+      [&](int64_t) {
+        Gemm(on(a), on(b), on(out), {.a_scale = c.a_scale, .b_scale = c.b_scale}, harness.stream());
+      });
 }
 
 }  // namespace

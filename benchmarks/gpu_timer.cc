@@ -20,9 +20,9 @@ namespace {
 // Handles of the driver that only benchmarks use.
 using Event = void*;
 
-/// More than the L2 cache of any device, in rows that a norm reads.
+/// Rows that a norm reads to flush the L2 cache: five times as large, or 256 MB.
 constexpr int64_t kFlushColumns = 8192;
-constexpr size_t kFlushBytes = size_t{256} << 20;
+constexpr int64_t kMostFlushBytes = int64_t{256} << 20;
 
 /// Entry points of libcuda beside those that the library uses, by their names there.
 struct TimerDriver {
@@ -55,16 +55,16 @@ void Check(int result, const char* call) { cuda::Check(result, call); }
 
 /// Fills the L2 cache with clean lines: reads `block` and writes one row, again and again. What the
 /// timed work finds in the cache it need not write back.
-void ReadThrough(void* block, Stream stream) {
+void ReadThrough(void* block, size_t bytes, Stream stream) {
   constexpr int64_t kRowBytes = 2 * kFlushColumns;
-  constexpr int64_t kNumRows = static_cast<int64_t>(kFlushBytes) / kRowBytes - 1;
-  void* row = static_cast<char*>(block) + kNumRows * kRowBytes;
+  const int64_t num_rows = static_cast<int64_t>(bytes) / kRowBytes - 1;
+  void* row = static_cast<char*>(block) + num_rows * kRowBytes;
   cuda::RunNorm({.x = {block, kFlushColumns, 0},
                  .residual = {},
                  .out = {row, 0, 0},
                  .weight = row,
                  .bias = nullptr,
-                 .num_outer = kNumRows,
+                 .num_outer = num_rows,
                  .num_inner = 1,
                  .hidden_size = kFlushColumns,
                  .eps = 1,
@@ -80,27 +80,50 @@ void ReadThrough(void* block, Stream stream) {
 }  // namespace
 
 struct GpuTimer::Impl {
-  explicit Impl(Device d) : device(d), current(cuda::Properties(d)), stream(d) {}
+  explicit Impl(Device d)
+      : device(d),
+        current(cuda::Properties(d)),
+        stream(d),
+        flush_bytes(
+            static_cast<size_t>(std::min(5 * cuda::Properties(d).l2_bytes, kMostFlushBytes))) {}
+  void Flush() const { ReadThrough(flushed, flush_bytes, stream.stream()); }
+  /// µs of what `enqueue` enqueues.
+  double Time(const std::function<void()>& enqueue) const;
+
   Device device;
   cuda::CurrentDevice current;
   OwnedStream stream;
   Event begin = nullptr;
   Event end = nullptr;
   void* flushed = nullptr;
+  size_t flush_bytes;
+  double read_gb_per_s = 0;
 };
+
+double GpuTimer::Impl::Time(const std::function<void()>& enqueue) const {
+  const TimerDriver& d = GetTimerDriver();
+  void* const handle = stream.stream().handle;
+  Check(d.cuEventRecord(begin, handle), "cuEventRecord");
+  enqueue();
+  Check(d.cuEventRecord(end, handle), "cuEventRecord");
+  cuda::Synchronize(stream.stream());
+  float ms = 0;
+  Check(d.cuEventElapsedTime(&ms, begin, end), "cuEventElapsedTime");
+  return 1e3 * static_cast<double>(ms);
+}
 
 GpuTimer::GpuTimer(Device device) : impl_(std::make_unique<Impl>(device)) {
   const TimerDriver& d = GetTimerDriver();
   Check(d.cuEventCreate(&impl_->begin, 0), "cuEventCreate");
   Check(d.cuEventCreate(&impl_->end, 0), "cuEventCreate");
-  impl_->flushed = cuda::Allocate(nullptr, kFlushBytes, device);
+  impl_->flushed = cuda::Allocate(nullptr, impl_->flush_bytes, device);
   FLASHINFER_CHECK(impl_->flushed != nullptr, "no device memory to flush the L2 cache with");
-  cuda::FillBytes(impl_->flushed, 0, kFlushBytes, stream());
+  cuda::FillBytes(impl_->flushed, 0, impl_->flush_bytes, stream());
 }
 
 GpuTimer::~GpuTimer() {
   const TimerDriver& d = GetTimerDriver();
-  cuda::Deallocate(nullptr, impl_->flushed, kFlushBytes, impl_->device);
+  cuda::Deallocate(nullptr, impl_->flushed, impl_->flush_bytes, impl_->device);
   d.cuEventDestroy_v2(impl_->begin);
   d.cuEventDestroy_v2(impl_->end);
 }
@@ -108,24 +131,28 @@ GpuTimer::~GpuTimer() {
 Stream GpuTimer::stream() const { return impl_->stream.stream(); }
 
 double GpuTimer::MedianUs(const std::function<void(Stream)>& run, int num_samples) {
-  const TimerDriver& d = GetTimerDriver();
   const Stream stream = this->stream();
   run(stream);
   cuda::Synchronize(stream);
   const RecordedWork work(stream, [&] { run(stream); });
   std::vector<double> samples;
   for (int i = 0; i < num_samples + 3; ++i) {
-    ReadThrough(impl_->flushed, stream);
-    Check(d.cuEventRecord(impl_->begin, stream.handle), "cuEventRecord");
-    work.Launch(stream);
-    Check(d.cuEventRecord(impl_->end, stream.handle), "cuEventRecord");
-    cuda::Synchronize(stream);
-    float ms = 0;
-    Check(d.cuEventElapsedTime(&ms, impl_->begin, impl_->end), "cuEventElapsedTime");
-    if (i >= 3) samples.push_back(1e3 * static_cast<double>(ms));
+    impl_->Flush();
+    const double us = impl_->Time([&] { work.Launch(stream); });
+    if (i >= 3) samples.push_back(us);
   }
   std::nth_element(samples.begin(), samples.begin() + num_samples / 2, samples.end());
   return samples[static_cast<size_t>(num_samples / 2)];
+}
+
+double GpuTimer::ReadGbPerS() {
+  if (impl_->read_gb_per_s > 0) return impl_->read_gb_per_s;
+  for (int i = 0; i < 5; ++i) {
+    const double us = impl_->Time([&] { impl_->Flush(); });
+    impl_->read_gb_per_s =
+        std::max(impl_->read_gb_per_s, static_cast<double>(impl_->flush_bytes) / us * 1e-3);
+  }
+  return impl_->read_gb_per_s;
 }
 
 }  // namespace flashinfer::bench

@@ -20,6 +20,9 @@ class GpuTimer {
 
   Stream stream() const;
 
+  /// What the flush of the L2 cache reads at; measured once.
+  double ReadGbPerS();
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -19,6 +19,7 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::GroupedGemmCase>(SplitWords(text));
   const int64_t num_rows = c.num_groups * c.num_rows;
   std::mt19937_64 rng(1);
@@ -35,18 +36,19 @@ void Run(Harness& harness, const std::string& text) {
   a_scales.Fill(0.5);
   b_scales.Fill(0.5);
   GroupedGemmOptions options;
-  if (c.has_scales) options.scales = {.a = a_scales, .b = b_scales};
+  if (c.has_scales) options.scales = {.a = on(a_scales), .b = on(b_scales)};
   const test::HostTensor out(c.dtype_out, {num_rows, c.n});
-  harness.Measure({.text = text,
-                   .backend = ChosenCandidate<GroupedGemmOp>(
-                       {c.dtype_a, c.dtype_b, c.dtype_out, c.has_scales, c.n, c.k}),
-                   .bytes = static_cast<double>(c.num_groups * c.n * c.k * SizeBytes(c.dtype_b) +
-                                                num_rows * c.k * SizeBytes(c.dtype_a) +
-                                                num_rows * c.n * SizeBytes(c.dtype_out)),
-                   .written = static_cast<double>(num_rows * c.n * SizeBytes(c.dtype_out)),
-                   .flops = 2.0 * static_cast<double>(num_rows * c.n * c.k),
-                   .math = c.dtype_a == DType::kBF16 ? Math::kBF16 : Math::kF32},
-                  [&](int64_t) { GroupedGemm(a, b, indptr, out, options); });
+  harness.Measure(
+      {.text = text,
+       .backend = ChosenCandidate<GroupedGemmOp>(
+           harness, {c.dtype_a, c.dtype_b, c.dtype_out, c.has_scales, c.n, c.k}),
+       .bytes = static_cast<double>(c.num_groups * c.n * c.k * SizeBytes(c.dtype_b) +
+                                    num_rows * c.k * SizeBytes(c.dtype_a) +
+                                    num_rows * c.n * SizeBytes(c.dtype_out)),
+       .written = static_cast<double>(num_rows * c.n * SizeBytes(c.dtype_out)),
+       .flops = 2.0 * static_cast<double>(num_rows * c.n * c.k),
+       .math = c.dtype_a == DType::kBF16 ? Math::kBF16 : Math::kF32},
+      [&](int64_t) { GroupedGemm(on(a), on(b), on(indptr), on(out), options, harness.stream()); });
 }
 
 }  // namespace

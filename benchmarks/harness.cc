@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cuda/device.h"
 #include "flashinfer/cpu.h"
 #include "flashinfer/error.h"
 
@@ -52,7 +53,8 @@ std::string Today() {
 
 }  // namespace
 
-int64_t NumColdCopies(double bytes) {
+int64_t Harness::NumColdCopies(double bytes) const {
+  if (timer_ != nullptr) return 1;
   constexpr double kColdBytes = 256e6;  // eight times a 32 MB last-level cache
   return std::clamp<int64_t>(static_cast<int64_t>(kColdBytes / std::max(bytes, 1.0)), 1, 1024);
 }
@@ -105,10 +107,29 @@ std::string DeviceName() {
 }
 
 Harness::Harness(std::string_view op, const HarnessOptions& options) : op_(op), options_(options) {
+  if (device().type == DeviceType::kCuda) timer_ = std::make_unique<GpuTimer>(device());
+  Begin();
   if (!options.peers.empty()) ReadPeers(options.peers);
   if ((options.json || !options.output.empty()) && options.commit.empty()) {
     options_.commit = FirstLine("git describe --always --dirty --exclude='*' 2>/dev/null");
   }
+}
+
+Stream Harness::stream() const { return timer_ == nullptr ? Stream() : timer_->stream(); }
+
+std::vector<TensorView> Harness::On(const std::vector<test::HostTensor>& tensors) {
+  std::vector<TensorView> views;
+  views.reserve(tensors.size());
+  for (const test::HostTensor& tensor : tensors) views.push_back((*on_)(tensor));
+  return views;
+}
+
+std::string Harness::MachineName() const {
+  return timer_ == nullptr ? DeviceName() : cuda::Properties(device()).name;
+}
+
+double Harness::FloorUs(const Case& c) {
+  return timer_ == nullptr ? floors_.Us(c) : c.bytes / timer_->ReadGbPerS() * 1e-3;
 }
 
 void Harness::ReadPeers(const std::string& path) {
@@ -133,8 +154,12 @@ std::vector<std::string> Harness::Cases(const std::vector<std::string>& standard
 
 double Harness::Measure(const Case& c, const std::function<void(int64_t)>& run) {
   floors_.ForgetBandwidths();
-  floors_.Us(c);  // measures what it needs
-  const double us = MedianUs(run, options_.seconds);
+  FloorUs(c);  // measures what it needs
+  const double us =
+      timer_ == nullptr
+          ? MedianUs(run, options_.seconds)
+          : timer_->MedianUs([&](Stream) { run(0); },
+                             static_cast<int>(std::clamp(60 * options_.seconds, 3.0, 1000.0)));
   const auto found = peers_.find(c.text);
   const PeerTime* peer = found == peers_.end() ? nullptr : &found->second;
   const std::string line =
@@ -154,16 +179,22 @@ double Harness::Measure(const Case& c, const std::function<void(int64_t)>& run) 
 
 void Harness::Print(const Case& c, double us, const PeerTime* peer) {
   if (!header_printed_) {
-    fmt::print("{} on {}: reads {:.1f} GB/s, copies {:.1f} GB/s\n", op_, DeviceName(),
-               floors_.ReadGbPerS(), floors_.CopyGbPerS());
+    if (timer_ == nullptr) {
+      fmt::print("{} on {}: reads {:.1f} GB/s, copies {:.1f} GB/s\n", op_, MachineName(),
+                 floors_.ReadGbPerS(), floors_.CopyGbPerS());
+    } else {
+      fmt::print("{} on {}: reads {:.1f} GB/s\n", op_, MachineName(), timer_->ReadGbPerS());
+    }
     fmt::print("{:>10} {:>8} {:>9} {:>6} {:>22}  {}\n", "µs", "GB/s", "GFLOP/s", "floor", "peer",
                "case");
     header_printed_ = true;
   }
+  const double floor_us = FloorUs(c);
+  const std::string share = floor_us > 0 ? fmt::format("{:.0f}%", 100 * floor_us / us) : "-";
   const std::string against =
       peer == nullptr ? "-" : fmt::format("{} {:.2f}x", peer->name, peer->us / us);
-  fmt::print("{:>9.2f} {:>8.1f} {:>9.1f} {:>5.0f}% {:>22}  {} [{}]\n", us, c.bytes / us * 1e-3,
-             c.flops / us * 1e-3, 100 * floors_.Us(c) / us, against, c.text, c.backend);
+  fmt::print("{:>9.2f} {:>8.1f} {:>9.1f} {:>6} {:>22}  {} [{}]\n", us, c.bytes / us * 1e-3,
+             c.flops / us * 1e-3, share, against, c.text, c.backend);
   std::fflush(stdout);
 }
 
@@ -171,13 +202,13 @@ std::string Harness::JsonLine(const Case& c, double us, const PeerTime* peer) {
   nlohmann::ordered_json row{{"op", op_}, {"case", c.text}, {"backend", c.backend}, {"us", us}};
   if (c.bytes > 0) row["gb_per_s"] = c.bytes / us * 1e-3;
   if (c.flops > 0) row["tflop_per_s"] = c.flops / us * 1e-6;
-  row["floor_share"] = floors_.Us(c) / us;
+  if (const double floor_us = FloorUs(c); floor_us > 0) row["floor_share"] = floor_us / us;
   if (peer != nullptr) {
     row["peer"] = peer->name;
     row["peer_us"] = peer->us;
     row["ratio"] = peer->us / us;
   }
-  row["device"] = DeviceName();
+  row["device"] = MachineName();
   row["commit"] = options_.commit;
   row["date"] = Today();
   return row.dump();

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "backends/cpu/page_block.h"
+#include "gpu_timer.h"
+#include "support/device.h"
 
 namespace flashinfer::bench {
 
@@ -27,10 +29,6 @@ struct Case {
   double flops = 0;     ///< a multiply-add counts as two
   Math math = Math::kF32;
 };
-
-/// Copies of a working set to rotate over so that no call finds it in a cache: 256 MB in all,
-/// at least one and at most 1024.
-int64_t NumColdCopies(double bytes);
 
 /// Median µs of one call of `run(iteration)`; iterations count up, for rotating over copies.
 /// Warms up, then takes samples of at least 1 ms for about `seconds`.
@@ -57,6 +55,7 @@ class Floors {
 };
 
 struct HarnessOptions {
+  Device device;
   std::vector<std::string> filter;  ///< only cases whose text holds all of these
   std::string single_case;          ///< instead of an operator's list
   double seconds = 0.5;             ///< to sample each case
@@ -74,7 +73,21 @@ class Harness {
   /// The cases to run of `standard`.
   std::vector<std::string> Cases(const std::vector<std::string>& standard) const;
 
-  /// Measures, prints a line, and appends a JSON line to the output. Returns the median µs.
+  /// Where the operator runs, and the stream that calls go to.
+  Device device() const { return options_.device; }
+  Stream stream() const;
+
+  /// The tensors of a case on the device: on the CPU those that are given. Begin() forgets them.
+  test::DeviceCopies& on() { return *on_; }
+  std::vector<TensorView> On(const std::vector<test::HostTensor>& tensors);
+  void Begin() { on_ = std::make_unique<test::DeviceCopies>(device()); }
+
+  /// Copies of a working set to rotate over so that no call finds it in a cache: 256 MB in all,
+  /// at least one and at most 1024. One on a CUDA device, whose cache is flushed before each call.
+  int64_t NumColdCopies(double bytes) const;
+
+  /// Measures, prints a line, and appends a JSON line to the output. Returns the median µs: on the
+  /// CPU of a call, on a CUDA device of what it enqueues, replayed as a graph.
   double Measure(const Case& c, const std::function<void(int64_t)>& run);
 
  private:
@@ -84,6 +97,9 @@ class Harness {
   };
 
   void ReadPeers(const std::string& path);
+  std::string MachineName() const;
+  /// The least time for a case. On a CUDA device that of its bytes alone; 0: it has none.
+  double FloorUs(const Case& c);
   void Print(const Case& c, double us, const PeerTime* peer);
   std::string JsonLine(const Case& c, double us, const PeerTime* peer);
 
@@ -91,6 +107,8 @@ class Harness {
   HarnessOptions options_;
   bool header_printed_ = false;
   Floors floors_;
+  std::unique_ptr<GpuTimer> timer_;  ///< of a CUDA device
+  std::unique_ptr<test::DeviceCopies> on_;
   std::map<std::string, PeerTime> peers_;  // by case text
 };
 

@@ -50,6 +50,7 @@ Math MathOf(WeightFormat format) {
 }
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::LinearCase>(SplitWords(text));
   const int64_t num_blocks = c.rows * c.cols / BlockSize(c.format);
   const auto weight_bytes = static_cast<double>(num_blocks * BlockBytes(c.format));
@@ -58,18 +59,21 @@ void Run(Harness& harness, const std::string& text) {
                        static_cast<double>(c.num_tokens * c.rows * SizeBytes(c.dtype_out));
   std::mt19937_64 rng(1);
   const std::vector<uint8_t> data = test::RandomWeight(c.format, c.rows, c.cols, rng);
-  std::vector<PackedWeight> weights(static_cast<size_t>(NumColdCopies(weight_bytes)));
-  for (PackedWeight& w : weights) w = PackedWeight({data.data(), c.format, c.rows, c.cols});
+  std::vector<PackedWeight> weights(static_cast<size_t>(harness.NumColdCopies(weight_bytes)));
+  for (PackedWeight& w : weights)
+    w = PackedWeight({data.data(), c.format, c.rows, c.cols}, {.device = harness.device()});
   test::HostTensor x(c.dtype_x, {c.num_tokens, c.cols});
   x.FillNormal(rng);
   test::HostTensor out(c.dtype_out, {c.num_tokens, c.rows});
-  harness.Measure(
-      {.text = text,
-       .backend = std::string(weights[0].backend()),
-       .bytes = bytes,
-       .flops = 2.0 * static_cast<double>(c.rows * c.cols * c.num_tokens),
-       .math = MathOf(c.format)},
-      [&](int64_t i) { Linear(x, weights[static_cast<size_t>(i) % weights.size()], out); });
+  harness.Measure({.text = text,
+                   .backend = std::string(weights[0].backend()),
+                   .bytes = bytes,
+                   .flops = 2.0 * static_cast<double>(c.rows * c.cols * c.num_tokens),
+                   .math = MathOf(c.format)},
+                  [&](int64_t i) {
+                    Linear(on(x), weights[static_cast<size_t>(i) % weights.size()], on(out), {},
+                           harness.stream());
+                  });
 }
 
 }  // namespace

@@ -19,11 +19,12 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::MergeStatesCase>(SplitWords(text));
   const int64_t num_rows = c.num_tokens * c.num_heads;
   const double bytes =
       static_cast<double>((c.num_states + 1) * num_rows * (c.head_dim * SizeBytes(c.dtype) + 4));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::vector<test::HostTensor> vs;
   std::vector<test::HostTensor> ss;
   std::vector<test::HostTensor> outs;
@@ -34,10 +35,10 @@ void Run(Harness& harness, const std::string& text) {
   }
   const test::HostTensor s_merged(DType::kF32, {c.num_tokens, c.num_heads});
   harness.Measure(
-      {.text = text, .backend = ChosenCandidate<MergeStatesOp>({c.dtype}), .bytes = bytes},
+      {.text = text, .backend = ChosenCandidate<MergeStatesOp>(harness, {c.dtype}), .bytes = bytes},
       [&](int64_t i) {
         const auto copy = static_cast<size_t>(i % num_copies);
-        MergeStates(vs[copy], ss[copy], outs[copy], s_merged);
+        MergeStates(on(vs[copy]), on(ss[copy]), on(outs[copy]), on(s_merged), {}, harness.stream());
       });
 }
 

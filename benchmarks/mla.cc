@@ -48,6 +48,7 @@ constexpr int64_t kDimCkv = 512;
 constexpr int64_t kDimKpe = 64;
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<MlaCase>(SplitWords(text));
   const double tokens = static_cast<double>(c.num_requests * c.kv_len);
   const double bytes = tokens * (kDimCkv + kDimKpe) * static_cast<double>(SizeBytes(c.dtype_kv));
@@ -56,7 +57,7 @@ void Run(Harness& harness, const std::string& text) {
       static_cast<double>(c.num_requests * c.q_len) *
       (static_cast<double>(c.kv_len) - static_cast<double>(causal ? c.q_len - 1 : 0) / 2);
   const double flops = 2.0 * pairs * static_cast<double>(c.num_heads) * (2 * kDimCkv + kDimKpe);
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::mt19937_64 rng(1);
   const PagedBatch batch({c.num_requests, c.q_len, c.kv_len, c.page_size}, num_copies, rng);
   const PagedCache ckv(c.dtype_kv, {batch.num_pages(), c.page_size, kDimCkv}, rng);
@@ -74,23 +75,25 @@ void Run(Harness& harness, const std::string& text) {
   problem.page_size = static_cast<int32_t>(c.page_size);
   problem.causal = causal;
   problem.sm_scale = 0.0722f;  // 1 / sqrt(128 + 64)
-  Workspace workspace;
+  Workspace workspace(harness.device());
   std::vector<BatchMla> plans;
   plans.reserve(static_cast<size_t>(num_copies));
   for (int64_t i = 0; i < num_copies; ++i) {
     plans.emplace_back(workspace).Plan(problem, batch.qo_indptr(),
-                                       {batch.indptr(), batch.indices(i), batch.kv_len()});
+                                       {batch.indptr(), on(batch.indices(i)), batch.kv_len()}, {},
+                                       harness.stream());
   }
   const bool multiplies_bf16 = c.dtype == DType::kBF16 && c.dtype_kv != DType::kF16;
-  harness.Measure(
-      {.text = text,
-       .backend = ChosenCandidate<MlaOp>(problem),
-       .bytes = bytes,
-       .flops = flops,
-       .math = multiplies_bf16 ? Math::kBF16 : Math::kF32},
-      [&](int64_t i) {
-        plans[static_cast<size_t>(i % num_copies)].Run(q_nope, q_pe, {ckv.view(), kpe.view()}, out);
-      });
+  harness.Measure({.text = text,
+                   .backend = ChosenCandidate<MlaOp>(harness, problem),
+                   .bytes = bytes,
+                   .flops = flops,
+                   .math = multiplies_bf16 ? Math::kBF16 : Math::kF32},
+                  [&](int64_t i) {
+                    plans[static_cast<size_t>(i % num_copies)].Run(on(q_nope), on(q_pe),
+                                                                   {on(ckv.view()), on(kpe.view())},
+                                                                   on(out), {}, harness.stream());
+                  });
 }
 
 }  // namespace

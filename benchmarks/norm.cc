@@ -25,23 +25,25 @@ const std::vector<std::string> kCases{
 };
 
 void RunNorm(const test::NormCase& c, const TensorView& x, const TensorView& residual,
-             const TensorView& weight, const TensorView& out) {
-  if (c.kind == NormKind::kLayer) return LayerNorm(x, weight, weight, out);
+             const TensorView& weight, const TensorView& out, Stream stream) {
+  if (c.kind == NormKind::kLayer) return LayerNorm(x, weight, weight, out, {}, stream);
   const bool is_gemma = c.kind == NormKind::kGemma;
   if (c.adds_residual) {
-    return (is_gemma ? GemmaFusedAddRmsNorm : FusedAddRmsNorm)(x, residual, weight, out, {}, {});
+    return (is_gemma ? GemmaFusedAddRmsNorm : FusedAddRmsNorm)(x, residual, weight, out, {},
+                                                               stream);
   }
-  (is_gemma ? GemmaRmsNorm : RmsNorm)(x, weight, out, {}, {});
+  (is_gemma ? GemmaRmsNorm : RmsNorm)(x, weight, out, {}, stream);
 }
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::NormCase>(SplitWords(text));
   const auto elements = static_cast<double>(c.num_rows * c.hidden_size);
   const int64_t residual_bytes = c.adds_residual ? SizeBytes(c.dtype) : 0;
   const double written = elements * static_cast<double>(residual_bytes + SizeBytes(c.dtype_out));
   const double bytes =
       written + elements * static_cast<double>(residual_bytes + SizeBytes(c.dtype));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::mt19937_64 rng(1);
   test::HostTensor weight(c.dtype_weight, {c.hidden_size});
   weight.FillNormal(rng);
@@ -54,14 +56,19 @@ void Run(Harness& harness, const std::string& text) {
     if (c.adds_residual) residuals.emplace_back(c.dtype, shape).Fill(0.0);
     outs.emplace_back(c.dtype_out, shape);
   }
+  const std::vector<TensorView> x_views = harness.On(xs);
+  std::vector<TensorView> residual_views = harness.On(residuals);
+  residual_views.resize(x_views.size());
+  const std::vector<TensorView> out_views = harness.On(outs);
+  const TensorView weight_view = on(weight);
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<NormOp>(ProblemOf(c)),
+                   .backend = ChosenCandidate<NormOp>(harness, ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    RunNorm(c, xs[copy], c.adds_residual ? residuals[copy].view() : TensorView(),
-                            weight, outs[copy]);
+                    RunNorm(c, x_views[copy], residual_views[copy], weight_view, out_views[copy],
+                            harness.stream());
                   });
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda/device.h"
 #include "dispatch/choose.h"
 #include "flashinfer/error.h"
 #include "harness.h"
@@ -43,9 +44,14 @@ OpBenchmark TopKBenchmark();
 /// All of them.
 std::vector<OpBenchmark> OpBenchmarks();
 
-/// The candidate that runs a problem here; throws kUnsupported when none does.
+/// The candidate that runs a problem there; throws kUnsupported when none does.
 template <class Op>
-std::string ChosenCandidate(const typename Op::Problem& problem) {
+std::string ChosenCandidate(const Harness& harness, typename Op::Problem problem) {
+  if constexpr (requires { problem.arch; }) {
+    problem.arch = cuda::ArchOf(harness.device());
+  } else if (harness.device().type != DeviceType::kCpu) {
+    throw Error(ErrorKind::kUnsupported, "no candidate runs on CUDA devices");
+  }
   const Explanation explanation = ExplainOp<Op>(problem, EffectiveBackend(Backend()));
   if (explanation.chosen() == nullptr) ThrowNoCandidate(explanation);
   return explanation.chosen()->candidate;

@@ -19,17 +19,18 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::PackBitsCase>(SplitWords(text));
   const double bytes = 1.125 * static_cast<double>(c.size);
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::vector<test::HostTensor> xs;
   for (int64_t i = 0; i < num_copies; ++i) xs.emplace_back(c.dtype, Dims{c.size}).Fill(1);
   const test::HostTensor packed(DType::kU8, {(c.size + 7) / 8});
   harness.Measure(
-      {.text = text, .backend = ChosenCandidate<PackBitsOp>(ProblemOf(c)), .bytes = bytes},
+      {.text = text, .backend = ChosenCandidate<PackBitsOp>(harness, ProblemOf(c)), .bytes = bytes},
       [&](int64_t i) {
-        PackBits(xs[static_cast<size_t>(i % num_copies)], packed,
-                 c.little ? BitOrder::kLittle : BitOrder::kBig);
+        PackBits(on(xs[static_cast<size_t>(i % num_copies)]), on(packed),
+                 c.little ? BitOrder::kLittle : BitOrder::kBig, {}, harness.stream());
       });
 }
 

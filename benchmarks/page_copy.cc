@@ -27,11 +27,12 @@ const std::vector<std::string> kCases{
 
 /// 2048 tokens of one request, on shuffled pages.
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::PageCopyCase>(SplitWords(text));
   const double elements = static_cast<double>(kNumTokens * kNumKvHeads) *
                           static_cast<double>(c.head_dim_k + c.head_dim_v);
   const double bytes = elements * static_cast<double>(SizeBytes(c.dtype) + SizeBytes(c.dtype_kv));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   const int64_t num_pages = (kNumTokens + c.page_size - 1) / c.page_size;
   const auto pool = [&](int64_t dim) {
     const int64_t heads = c.hnd ? c.page_size : kNumKvHeads;
@@ -62,17 +63,19 @@ void Run(Harness& harness, const std::string& text) {
   };
   harness.Measure(
       {.text = text,
-       .backend = ChosenCandidate<PageAppendOp>({.dtype = c.dtype, .dtype_kv = c.dtype_kv}),
+       .backend =
+           ChosenCandidate<PageAppendOp>(harness, {.dtype = c.dtype, .dtype_kv = c.dtype_kv}),
        .bytes = bytes,
        .written = elements * static_cast<double>(SizeBytes(c.dtype_kv))},
       [&](int64_t i) {
         const int64_t copy = i % num_copies;
         AppendPagedKvCache(
-            ks[static_cast<size_t>(copy)], vs[static_cast<size_t>(copy)],
-            view(requests.data(), kNumTokens), view(positions.data(), kNumTokens),
-            {k_pool, v_pool, c.hnd ? KvLayout::kHND : KvLayout::kNHD},
-            {view(indptr.data(), 2), view(indices.data() + copy * num_pages, num_pages),
-             view(last.data(), 1)});
+            on(ks[static_cast<size_t>(copy)]), on(vs[static_cast<size_t>(copy)]),
+            on(view(requests.data(), kNumTokens)), on(view(positions.data(), kNumTokens)),
+            {on(k_pool), on(v_pool), c.hnd ? KvLayout::kHND : KvLayout::kNHD},
+            {on(view(indptr.data(), 2)), on(view(indices.data() + copy * num_pages, num_pages)),
+             view(last.data(), 1)},
+            {}, harness.stream());
       });
 }
 

@@ -22,10 +22,11 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::QuantizeCase>(SplitWords(text));
   const auto written = static_cast<double>(c.num_rows * c.hidden_size);
   const double bytes = written * static_cast<double>(SizeBytes(c.dtype) + 1);
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   const Dims shape{c.num_rows, c.hidden_size};
   std::vector<test::HostTensor> xs;
   std::vector<test::HostTensor> qs;
@@ -37,12 +38,13 @@ void Run(Harness& harness, const std::string& text) {
       DType::kF32, c.group_size == 0 ? Dims{1} : Dims{c.num_rows, c.hidden_size / c.group_size});
   scales.Fill(0.01);
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<QuantizeOp>(ProblemOf(c)),
+                   .backend = ChosenCandidate<QuantizeOp>(harness, ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    Quantize(xs[copy], qs[copy], scales, {.dynamic = c.dynamic});
+                    Quantize(on(xs[copy]), on(qs[copy]), on(scales), {.dynamic = c.dynamic},
+                             harness.stream());
                   });
 }
 

@@ -20,13 +20,14 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::QuantizeBlocksCase>(SplitWords(text));
   const int64_t row_bytes = c.padded_size / ElementsPerByte(c.format);
   const int64_t num_blocks = c.padded_size / ElementsPerBlock(c.format);
   const auto written = static_cast<double>(c.num_rows * (row_bytes + num_blocks));
   const double bytes =
       written + static_cast<double>(c.num_rows * c.hidden_size * SizeBytes(c.dtype));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   const bool is_fp8 = ElementsPerByte(c.format) == 1;
   const DType dtype_q = is_fp8 ? DType::kE4M3 : DType::kE2M1x2;
   std::vector<test::HostTensor> xs;
@@ -38,12 +39,13 @@ void Run(Harness& harness, const std::string& text) {
   const test::HostTensor scales(c.format == BlockFormat::kNvFp4 ? DType::kE4M3 : DType::kE8M0,
                                 {BlockScaleBytes(c.scale_layout, c.num_rows, num_blocks)});
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<QuantizeBlocksOp>(ProblemOf(c)),
+                   .backend = ChosenCandidate<QuantizeBlocksOp>(harness, ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    QuantizeBlocks(xs[copy], qs[copy], scales, {.scale_layout = c.scale_layout});
+                    QuantizeBlocks(on(xs[copy]), on(qs[copy]), on(scales),
+                                   {.scale_layout = c.scale_layout}, harness.stream());
                   });
 }
 

@@ -22,11 +22,12 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::RopeCase>(SplitWords(text));
   const int64_t num_elements = c.num_tokens * (c.num_qo_heads + c.num_kv_heads) * c.head_dim;
   const auto written = static_cast<double>(num_elements * SizeBytes(c.dtype_out));
   const double bytes = written + static_cast<double>(num_elements * SizeBytes(c.dtype));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   test::HostTensor pos_ids(DType::kI32, {c.num_tokens});
   for (int64_t i = 0; i < c.num_tokens; ++i) pos_ids.Set({i}, static_cast<double>(i));
   test::HostTensor q_out(c.dtype_out, {c.num_tokens, c.num_qo_heads, c.head_dim});
@@ -41,15 +42,22 @@ void Run(Harness& harness, const std::string& text) {
   cache.Fill(0.5);
   const bool in_place = c.dtype_out == c.dtype;
   const RopeOptions options{.style = c.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox,
-                            .cos_sin_cache = c.has_cache ? cache.view() : TensorView()};
+                            .cos_sin_cache = c.has_cache ? on(cache) : TensorView()};
+  const std::vector<TensorView> q_views = harness.On(qs);
+  const std::vector<TensorView> k_views = harness.On(ks);
+  const TensorView ids = on(pos_ids);
+  const TensorView q_out_view = on(q_out);
+  const TensorView k_out_view = on(k_out);
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<RopeOp>(ProblemOf(c)),
+                   .backend = ChosenCandidate<RopeOp>(harness, ProblemOf(c)),
                    .bytes = bytes,
                    .written = written},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    ApplyRope(qs[copy], ks[copy], pos_ids, in_place ? qs[copy] : q_out,
-                              in_place ? ks[copy] : k_out, options);
+                    const TensorView& q = q_views[copy];
+                    const TensorView& k = k_views[copy];
+                    ApplyRope(q, k, ids, in_place ? q : q_out_view, in_place ? k : k_out_view,
+                              options, harness.stream());
                   });
 }
 

@@ -23,9 +23,10 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::SamplingCase>(SplitWords(text));
   const double bytes = static_cast<double>(c.num_rows * c.vocab_size * SizeBytes(c.dtype));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::mt19937_64 rng(1);
   std::vector<test::HostTensor> logits;
   logits.reserve(static_cast<size_t>(num_copies));
@@ -38,11 +39,12 @@ void Run(Harness& harness, const std::string& text) {
                           .min_p = c.min_p,
                           .filter_order = c.joint ? FilterOrder::kJoint : FilterOrder::kTopKFirst};
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<SamplingOp>({c.dtype, c.vocab_size}),
+                   .backend = ChosenCandidate<SamplingOp>(harness, {c.dtype, c.vocab_size}),
                    .bytes = bytes},
                   [&](int64_t i) {
                     options.offset = i;
-                    SampleFromLogits(logits[static_cast<size_t>(i % num_copies)], tokens, options);
+                    SampleFromLogits(on(logits[static_cast<size_t>(i % num_copies)]), on(tokens),
+                                     options, {}, harness.stream());
                   });
 }
 

@@ -20,6 +20,7 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::SegmentGemmCase>(SplitWords(text));
   const int64_t num_rows = c.num_segments * c.num_rows;
   std::mt19937_64 rng(1);
@@ -38,13 +39,16 @@ void Run(Harness& harness, const std::string& text) {
   const int64_t used = std::min(c.num_weights, c.num_segments);
   harness.Measure(
       {.text = text,
-       .backend = ChosenCandidate<SegmentGemmOp>({c.dtype, c.dtype_out, c.d_in, c.d_out}),
+       .backend = ChosenCandidate<SegmentGemmOp>(harness, {c.dtype, c.dtype_out, c.d_in, c.d_out}),
        .bytes =
            static_cast<double>((used * c.d_in * c.d_out + num_rows * c.d_in) * SizeBytes(c.dtype) +
                                num_rows * c.d_out * SizeBytes(c.dtype_out)),
        .flops = 2.0 * static_cast<double>(num_rows * c.d_in * c.d_out),
        .math = c.dtype == DType::kBF16 ? Math::kBF16 : Math::kF32},
-      [&](int64_t) { SegmentGemm(x, weights, indptr, out, {.weight_indices = indices}); });
+      [&](int64_t) {
+        SegmentGemm(on(x), on(weights), on(indptr), on(out), {.weight_indices = on(indices)},
+                    harness.stream());
+      });
 }
 
 }  // namespace

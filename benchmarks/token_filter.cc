@@ -21,16 +21,18 @@ const std::vector<std::string> kCases{
     "dtype=bf16 from_logits=1 num_rows=64 vocab_size=131072 top_k=50",
 };
 
-void RunFilter(const test::TokenFilterCase& c, const TensorView& rows, const TensorView& out) {
-  if (c.from_logits) return TopKMaskLogits(rows, out, c.top_k);
-  if (c.top_p < 1) return TopPRenormProbs(rows, out, c.top_p);
-  TopKRenormProbs(rows, out, c.top_k);
+void RunFilter(const test::TokenFilterCase& c, const TensorView& rows, const TensorView& out,
+               Stream stream) {
+  if (c.from_logits) return TopKMaskLogits(rows, out, c.top_k, {}, stream);
+  if (c.top_p < 1) return TopPRenormProbs(rows, out, c.top_p, {}, stream);
+  TopKRenormProbs(rows, out, c.top_k, {}, stream);
 }
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::TokenFilterCase>(SplitWords(text));
   const double bytes = 2 * static_cast<double>(c.num_rows * c.vocab_size * SizeBytes(c.dtype));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::mt19937_64 rng(1);
   std::vector<test::HostTensor> rows;
   std::vector<test::HostTensor> out;
@@ -45,12 +47,12 @@ void Run(Harness& harness, const std::string& text) {
     if (i > 0) rows.push_back(rows[0].Clone());
   }
   harness.Measure({.text = text,
-                   .backend = ChosenCandidate<TokenFilterOp>({c.dtype, c.vocab_size}),
+                   .backend = ChosenCandidate<TokenFilterOp>(harness, {c.dtype, c.vocab_size}),
                    .bytes = bytes,
                    .written = bytes / 2},
                   [&](int64_t i) {
                     const auto copy = static_cast<size_t>(i % num_copies);
-                    RunFilter(c, rows[copy], out[copy]);
+                    RunFilter(c, on(rows[copy]), on(out[copy]), harness.stream());
                   });
 }
 

@@ -21,9 +21,10 @@ const std::vector<std::string> kCases{
 };
 
 void Run(Harness& harness, const std::string& text) {
+  test::DeviceCopies& on = harness.on();
   const auto c = ParseFields<test::TopKCase>(SplitWords(text));
   const double bytes = static_cast<double>(c.num_rows * c.num_cols * SizeBytes(c.dtype));
-  const int64_t num_copies = NumColdCopies(bytes);
+  const int64_t num_copies = harness.NumColdCopies(bytes);
   std::mt19937_64 rng(1);
   std::vector<test::HostTensor> inputs;
   inputs.reserve(static_cast<size_t>(num_copies));
@@ -31,11 +32,13 @@ void Run(Harness& harness, const std::string& text) {
   for (int64_t i = 1; i < num_copies; ++i) inputs.push_back(inputs[0].Clone());
   const test::HostTensor values(c.dtype, {c.num_rows, c.k});
   const test::HostTensor indices(DType::kI64, {c.num_rows, c.k});
-  harness.Measure(
-      {.text = text, .backend = ChosenCandidate<TopKOp>({c.dtype, c.num_cols}), .bytes = bytes},
-      [&](int64_t i) {
-        TopK(inputs[static_cast<size_t>(i % num_copies)], values, indices, {.sorted = c.sorted});
-      });
+  harness.Measure({.text = text,
+                   .backend = ChosenCandidate<TopKOp>(harness, {c.dtype, c.num_cols}),
+                   .bytes = bytes},
+                  [&](int64_t i) {
+                    TopK(on(inputs[static_cast<size_t>(i % num_copies)]), on(values), on(indices),
+                         {.sorted = c.sorted}, harness.stream());
+                  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `flashinfer bench`: operators measured on the CPU.
+// `flashinfer bench`: operators measured on a device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,12 +17,14 @@ int Bench(const BenchOptions& options) {
     fmt::print("{}\n", bench::DeviceName());
     return 0;
   }
+  const Device device = ParseDevice(options.device);
   const std::vector<bench::OpBenchmark> all = bench::OpBenchmarks();
   std::vector<std::string> known;
   known.reserve(all.size());
   for (const bench::OpBenchmark& benchmark : all) known.emplace_back(benchmark.op);
   bench::HarnessOptions harness_options = options.harness;
   harness_options.filter = options.words;
+  harness_options.device = device;
   const std::vector<std::string> ops = TakeOps(harness_options.filter, known);
   if (!harness_options.single_case.empty() && ops.size() != 1) {
     throw Error(ErrorKind::kInvalidArgument, "--case: is of one operator, which must be named");
@@ -31,6 +33,7 @@ int Bench(const BenchOptions& options) {
     if (!ops.empty() && std::find(ops.begin(), ops.end(), benchmark.op) == ops.end()) continue;
     bench::Harness harness(benchmark.op, harness_options);
     for (const std::string& text : harness.Cases(benchmark.cases)) {
+      harness.Begin();
       if (options.list) {
         fmt::print("{} {}\n", benchmark.op, text);
         continue;
@@ -38,7 +41,7 @@ int Bench(const BenchOptions& options) {
       try {
         benchmark.run(harness, text);
       } catch (const Error& error) {
-        // A backend that was asked for need not take every case.
+        // A device, or a backend that was asked for, need not take every case.
         if (error.kind() != ErrorKind::kUnsupported) throw;
         fmt::print(stderr, "{} {}: {}\n", benchmark.op, text, error.what());
       }

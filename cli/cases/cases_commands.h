@@ -20,11 +20,15 @@ struct CheckOptions {
 
 struct BenchOptions {
   std::vector<std::string> words;  ///< operators, and parts of cases; all operators
-  int threads = 0;                 ///< 0: all cores
+  std::string device = "cpu";
+  int threads = 0;  ///< 0: all cores
   bool list = false;
   bool print_device = false;
   bench::HarnessOptions harness;
 };
+
+/// `cpu` or `cuda:0`; throws kInvalidArgument for another word, or when it is not there.
+Device ParseDevice(const std::string& text);
 
 /// Each returns the exit code, and throws Error.
 int Check(const CheckOptions& options);

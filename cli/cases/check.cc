@@ -19,22 +19,6 @@ using test::CaseRun;
 using test::OpCheck;
 using test::Tally;
 
-Device ParseDevice(const std::string& text) {
-  if (text == "cpu") return {};
-  constexpr std::string_view kCuda = "cuda:";
-  Device device{DeviceType::kCuda, 0};
-  const char* end = text.data() + text.size();
-  if (text.starts_with(kCuda)) {
-    const auto [at, error] = std::from_chars(text.data() + kCuda.size(), end, device.index);
-    if (error == std::errc() && at == end) {
-      cuda::Properties(device);  // throws when it is not there
-      return device;
-    }
-  }
-  throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("--device: is '{}', accepted: cpu, cuda:N", text));
-}
-
 int64_t NumRefused(const Tally& tally) {
   int64_t count = 0;
   for (const auto& [reason, cases] : tally.refusals) count += cases;
@@ -77,6 +61,22 @@ std::vector<std::string> OpNames() {
 }
 
 }  // namespace
+
+Device ParseDevice(const std::string& text) {
+  if (text == "cpu") return {};
+  constexpr std::string_view kCuda = "cuda:";
+  Device device{DeviceType::kCuda, 0};
+  const char* end = text.data() + text.size();
+  if (text.starts_with(kCuda)) {
+    const auto [at, error] = std::from_chars(text.data() + kCuda.size(), end, device.index);
+    if (error == std::errc() && at == end) {
+      cuda::Properties(device);  // throws when it is not there
+      return device;
+    }
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("--device: is '{}', accepted: cpu, cuda:N", text));
+}
 
 std::vector<std::string> TakeOps(std::vector<std::string>& words,
                                  const std::vector<std::string>& known) {

@@ -44,6 +44,10 @@ void AddBench(CLI::App& app, BenchOptions& o, std::string& backend) {
       ->type_name("OP|FIELD=VALUE");
   command.add_option("--case", o.harness.single_case, "One case, instead of an operator's list")
       ->type_name("WORDS");
+  command
+      .add_option("--device", o.device, "cpu, or cuda:N: replays between events, a cold L2 cache")
+      ->type_name("DEVICE")
+      ->capture_default_str();
   command.add_option("--backend", backend, "Only these candidates, such as cpu.avx2")
       ->type_name("NAME");
   command.add_option("--seconds", o.harness.seconds, "Time to sample each case")
@@ -59,6 +63,7 @@ void AddBench(CLI::App& app, BenchOptions& o, std::string& backend) {
   command.footer(
       "Examples:\n"
       "  flashinfer bench norm num_rows=512\n"
+      "  flashinfer bench batch_decode --device cuda:0 --output gpu.jsonl\n"
       "  flashinfer bench gemm --case 'dtype_a=bf16 dtype_b=bf16 dtype_out=bf16 m=64 n=512 k=512'");
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of what surrounds attention: sampling, linear layers, quantisation and tables of tokens.
-#include <cmath>
 #include <random>
-#include <utility>
 
 #include "device/family_calls.h"
 #include "flashinfer/flashinfer.h"
