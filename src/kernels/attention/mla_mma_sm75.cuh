@@ -18,7 +18,7 @@
 
 #include "kernels/attention/mla_load.cuh"
 #include "kernels/attention/mla_tile.cuh"
-#include "kernels/attention/prefill_write.cuh"
+#include "kernels/attention/mla_write.cuh"
 #include "kernels/ptx/griddepcontrol.cuh"
 
 namespace flashinfer::kernels::mla_mma {
@@ -85,52 +85,6 @@ __device__ __forceinline__ void RunKeys(const MlaParams& params, const Block& bl
   }
 }
 
-/// Sums of all keys, the same in all warps that share rows, and maxima as base-2 logits.
-template <class T>
-__device__ __forceinline__ void SumRows(const Block& block, const Warp<T>& w,
-                                        typename T::SharedStorage& shared, State<T>& state) {
-  prefill_mma::SumRows<T>(state);
-  __syncthreads();  // maxima were read
-#pragma unroll
-  for (int i = 0; i < 2 * T::kRowTiles; ++i) {
-    const int row = w.RowOf(i / 2, i % 2);
-    if (w.has_keys() && w.lane % 4 == 0) shared.rows[w.key_warp][row] = state.sum[i / 2][i % 2];
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < 2 * T::kRowTiles; ++i) {
-    float& sum = state.sum[i / 2][i % 2];
-    sum = 0;
-#pragma unroll
-    for (int k = 0; k < T::kKeyWarps; ++k) sum += shared.rows[k][w.RowOf(i / 2, i % 2)];
-  }
-}
-
-template <class T>
-__device__ __forceinline__ void WritePartial(const PrefillParams& p, const Block& block,
-                                             const Warp<T>& w, const State<T>& state) {
-#pragma unroll
-  for (int m = 0; m < T::kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int index = w.RowOf(m, half);
-      if (index >= block.num_rows) continue;
-      const int64_t row = prefill_mma::PartialRow<T>(block, block.piece.partial) + index;
-      if (w.lane % 4 == 0 && w.column_begin == 0) {
-        reinterpret_cast<float2*>(p.partial_ml)[row] =
-            make_float2(state.max[m][half], state.sum[m][half]);
-      }
-      float* to = p.partial_o + row * T::kVoColumns + w.column_begin + w.ColumnOf(0);
-#pragma unroll
-      for (int n = 0; n < T::kValueTiles; ++n) {
-        if (w.column_begin + n * 8 >= T::kCkvColumns) break;
-        *reinterpret_cast<float2*>(to + n * 8) =
-            make_float2(state.o[m][n][2 * half], state.o[m][n][2 * half + 1]);
-      }
-    }
-  }
-}
-
 template <MlaSpec kSpec>
 __device__ __forceinline__ void Run(const MlaParams& params) {
   using T = Traits<kSpec>;
@@ -147,15 +101,7 @@ __device__ __forceinline__ void Run(const MlaParams& params) {
   prefill_mma::ClearState<T>(state);
   state.scale = T::kTransforms ? p.sm_scale : p.sm_scale * tile::kLog2E;
   if (block.piece.kv_begin < block.piece.kv_end) RunKeys<T>(params, block, w, shared, state);
-  SumRows<T>(block, w, shared, state);
-  if (block.piece.partial < 0) {
-    Block slice = block;
-    slice.vo_begin = w.column_begin;  // as if the warp were a block
-    prefill_mma::WriteOutputs<T>(p, slice, w, state);
-    return;
-  }
-  WritePartial<T>(p, block, w, state);
-  if (prefill_mma::IsLast<T>(p, block, shared)) prefill_mma::MergePartials<T>(p, block);
+  WriteResult<T>(p, block, w, shared, state);
 }
 
 }  // namespace flashinfer::kernels::mla_mma

@@ -15,6 +15,7 @@ using prefill_mma::TokenOffsets;  ///< k is ckv, v is kpe
 template <MlaSpec kSpec>
 struct Traits {
   using V = NoVariant;
+  using Element = uint16_t;
   static constexpr MlaSpec kMla = kSpec;
   static constexpr PrefillSpec kS = {.dtype_q = kSpec.dtype_q,
                                      .dtype_kv = kSpec.dtype_kv,

@@ -56,7 +56,7 @@ __device__ __forceinline__ void LoadFloats(const char* from, float (&x)[kCount])
 }
 
 template <class T, int kCount>
-__device__ __forceinline__ void StoreRounded(uint16_t* to, const float (&x)[kCount]) {
+__device__ __forceinline__ void StoreRounded(typename T::Element* to, const float (&x)[kCount]) {
   tile::Elements<T::kCompute, kCount> out;
   out.Narrow(x);
   out.Store(to);
@@ -128,7 +128,7 @@ struct QueryUnit {
 
 /// Columns up to T::kQkColumns are written, zeros from the head's end on.
 template <class T, int kCount>
-__device__ __forceinline__ void StoreQuery(uint16_t* row, int column, int end,
+__device__ __forceinline__ void StoreQuery(typename T::Element* row, int column, int end,
                                            const QueryUnit<kCount>& unit) {
   if constexpr (T::kS.rope) {
     // Beyond a half, a unit stands for two units behind the head's end.
@@ -251,10 +251,10 @@ __device__ __forceinline__ TokenOffsets FindToken(const PrefillParams& p, const 
 /// column of the KV head, of which num_columns exist.
 template <class T, int kColumns, int64_t TokenOffsets::*kOffset>
 __device__ __forceinline__ void CopyRows(const char* head, const TokenOffsets* tokens,
-                                         int num_columns, uint16_t* to) {
+                                         int num_columns, typename T::Element* to) {
   constexpr int kLanes = RowLanes(kColumns);
   constexpr int kRowsAtOnce = T::kThreads / kLanes;
-  constexpr int kStride = PrefillRowStride(kColumns);
+  constexpr int kStride = kColumns + T::kQkStride - T::kQkColumns;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int first_row = static_cast<int>(threadIdx.x) / kLanes;
   to += first_row * kStride + lane * 8;
@@ -282,7 +282,7 @@ __device__ __forceinline__ void CopyRows(const char* head, const TokenOffsets* t
 template <class T>
 __device__ __forceinline__ void CopyTransformedKeys(const PrefillParams& p, const Block& block,
                                                     const char* head, const TokenOffsets* tokens,
-                                                    int begin, uint16_t* to) {
+                                                    int begin, typename T::Element* to) {
   constexpr int kUnit = 8;
   constexpr int kUnits = T::kQkColumns / kUnit;
 #pragma unroll 1
@@ -303,7 +303,7 @@ __device__ __forceinline__ void CopyTransformedKeys(const PrefillParams& p, cons
 template <class T>
 __device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const Block& block,
                                                 const char* head, const TokenOffsets* tokens,
-                                                int begin, uint16_t* to) {
+                                                int begin, typename T::Element* to) {
   constexpr int kUnit = 4;
   constexpr int kUnits = T::kQkColumns / 2 / kUnit;
   const int half = p.head_dim_qk / 2;
@@ -311,7 +311,7 @@ __device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const Bl
   for (int i = static_cast<int>(threadIdx.x); i < T::kKvTile * kUnits; i += T::kThreads) {
     const int row = i / kUnits;
     const int column = i % kUnits * kUnit;
-    uint16_t* at = to + row * T::kQkStride;
+    typename T::Element* at = to + row * T::kQkStride;
     float x[kUnit] = {};
     float y[kUnit] = {};
     if (column >= half) {  // the columns that head_dim_qk was rounded up by
@@ -339,7 +339,7 @@ __device__ __forceinline__ void CopyTile(const PrefillParams& p, const Block& bl
   const TokenOffsets* tokens = shared.tokens[stage];
   const char* k = tile::At<T::kS.dtype_kv>(p.k, block.kv_head * p.k_strides.head);
   const char* v = tile::At<T::kS.dtype_kv>(p.v, block.kv_head * p.v_strides.head + block.vo_begin);
-  uint16_t* to = shared.kv[stage];
+  typename T::Element* to = shared.kv[stage];
   if constexpr (T::kS.rope) {
     CopyRotatedKeys<T>(p, block, k, tokens, begin, to);
   } else if constexpr (T::V::TransformsKey()) {

@@ -31,6 +31,7 @@ struct Block {
 template <PrefillSpec kSpec>
 struct Traits {
   using V = NoVariant;
+  using Element = uint16_t;
   static constexpr PrefillSpec kS = kSpec;
   static constexpr DType kCompute = PrefillComputeDType(kSpec.dtype_q);
   static constexpr int kThreads = NumThreads(kSpec);

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans latent attention, lays out its tables, and fills the parameters of a call.
+#include "backends/cuda/tiled_mla.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cuda/problem.h"
+#include "cuda/launch.h"
+#include "cuda/memory.h"
+
+namespace flashinfer::cuda {
+namespace {
+
+/// Rows of a request on average, which decide the tiles: with fixed splits nothing may depend on
+/// the batch.
+int64_t RowsOf(const MlaProblem& p, const AttentionTables& tables) {
+  if (p.fixed_split_size > 0) return p.num_heads;
+  return tables.num_tokens() * p.num_heads / std::max<int64_t>(1, tables.num_requests());
+}
+
+PrefillGrid GridOf(const MlaProblem& p, const MlaTiles& tiles) {
+  return {.rows_tile = tiles.rows,
+          .kv_tile = tiles.kv,
+          .num_tiles = 1,
+          .partial_bytes = static_cast<size_t>(tiles.rows * (tiles.ckv_columns + 2)) * 4,
+          .fixed_kv_chunk = p.fixed_split_size};
+}
+
+/// Bytes to which rows of a tensor are aligned, up to 16.
+int32_t AccessBytes(const TensorView& t) {
+  if (!t.defined()) return 16;
+  const auto element = static_cast<int32_t>(SizeBytes(t.dtype()));
+  VectorSize size(16 / element);
+  size.Pointer(t.data(), t.dtype()).Count(t.stride(0)).Count(t.stride(1));
+  return size.value() * element;
+}
+
+}  // namespace
+
+kernels::MlaShape MlaShapeOf(const MlaProblem& p, int64_t rows) {
+  return {.dtype_q = p.dtype_q,
+          .dtype_kv = p.dtype_kv,
+          .dtype_out = p.dtype_out,
+          .head_dim_ckv = p.head_dim_ckv,
+          .head_dim_kpe = p.head_dim_kpe,
+          .rows = rows,
+          .smem_bytes = BlockSmemBytes(p.arch),
+          .soft_cap = p.logits_soft_cap > 0};
+}
+
+size_t MlaWorkspaceBytes(const MlaProblem& problem, const MlaTiles& tiles) {
+  return PrefillPartialBytes(GridOf(problem, tiles));
+}
+
+MlaAccess AccessOf(const MlaTensors& t) {
+  return {.q = std::min(AccessBytes(t.q_nope), AccessBytes(t.q_pe)),
+          .kv = std::min(AccessBytes(t.cache.ckv), AccessBytes(t.cache.kpe)),
+          .out = AccessBytes(t.out)};
+}
+
+void TiledMla::Plan(const MlaProblem& problem, const AttentionTables& tables, Workspace& workspace,
+                    Stream stream) {
+  problem_ = problem;
+  device_ = tables.device;
+  pages_ = tables.pages;
+  pages_stride_ = tables.pages_stride;
+  const Kernel& kernel = Prepare(problem, RowsOf(problem, tables), device_, tiles_);
+  const PrefillGrid grid = GridOf(problem, tiles_);
+  pieces_.Plan(tables,
+               {.q_len = tables.q_len,
+                .kv_len = tables.kv_len,
+                .num_kv_heads = 1,
+                .group_size = problem.num_heads,
+                .causal = problem.causal,
+                .window_left = problem.window_left},
+               grid, kernel, workspace.max_bytes());
+  partial_bytes_ = static_cast<size_t>(pieces_.num_partials()) * grid.partial_bytes;
+  workspace.Reserve(partial_bytes_);
+  workspace_ = &workspace;
+  Upload(StreamOn(device_, stream));
+}
+
+void TiledMla::Run(const MlaTensors& t, Stream stream) const {
+  if (pieces_.pieces().empty()) return;
+  const kernels::MlaParams params = ParamsOf(t);
+  Launch(KernelFor(t),
+         {.grid_x = static_cast<int64_t>(pieces_.pieces().size()), .overlaps_previous = true},
+         params, StreamOn(device_, stream));
+}
+
+void TiledMla::Upload(Stream stream) {
+  staging_.Clear();
+  requests_at_ = staging_.Add(pieces_.requests());
+  pieces_at_ = staging_.Add(pieces_.pieces());
+  counters_at_ = staging_.AddZeros(pieces_.num_merges() * 4);
+  if (memory_ == nullptr || memory_->device() != device_) {
+    memory_ = std::make_unique<Workspace>(device_);
+  }
+  block_ = static_cast<char*>(memory_->Reserve(staging_.bytes().size()));
+  CopyToDevice(block_, staging_.bytes().data(), staging_.bytes().size(), stream);
+}
+
+kernels::PrefillParams TiledMla::AttentionParamsOf(const MlaTensors& t) const {
+  const MlaProblem& p = problem_;
+  const MlaCache& cache = t.cache;
+  const bool has_lse = t.lse.defined();
+  const bool has_kpe = p.head_dim_kpe > 0;
+  // Another plan may have made the workspace grow: it is asked each time where it is.
+  auto* partials = static_cast<float*>(workspace_->Reserve(partial_bytes_));
+  const int64_t partial_rows = pieces_.num_partials() * tiles_.rows;
+  kernels::PrefillParams a{};
+  a.q = t.q_nope.data();
+  a.k = cache.ckv.data();
+  a.v = has_kpe ? cache.kpe.data() : nullptr;
+  a.out = t.out.data();
+  a.lse = has_lse ? t.lse.data_as<float>() : nullptr;
+  a.pages = pages_;
+  a.requests = reinterpret_cast<const kernels::PrefillRequest*>(block_ + requests_at_);
+  a.pieces = reinterpret_cast<const kernels::PrefillPiece*>(block_ + pieces_at_);
+  a.partial_o = partials;
+  a.partial_ml = partials + partial_rows * tiles_.ckv_columns;
+  a.counters = reinterpret_cast<uint32_t*>(block_ + counters_at_);
+  a.q_stride_token = t.q_nope.stride(0);
+  a.q_stride_head = t.q_nope.stride(1);
+  a.out_stride_token = t.out.stride(0);
+  a.out_stride_head = t.out.stride(1);
+  a.lse_stride_token = has_lse ? t.lse.stride(0) : 0;
+  a.lse_stride_head = has_lse ? t.lse.stride(1) : 0;
+  a.pages_stride = pages_stride_;
+  a.k_strides = {cache.ckv.stride(0), cache.ckv.stride(1), 0};
+  if (has_kpe) a.v_strides = {cache.kpe.stride(0), cache.kpe.stride(1), 0};
+  a.page_size = kernels::MakeDivisor(static_cast<uint32_t>(p.page_size));
+  a.group_size = kernels::MakeDivisor(static_cast<uint32_t>(p.num_heads));
+  a.head_dim_qk = p.head_dim_ckv;
+  a.head_dim_vo = p.head_dim_ckv;
+  a.window_left = p.window_left;
+  a.sm_scale = std::abs(p.sm_scale) * cache.ckv_scale;
+  a.v_scale = cache.ckv_scale;
+  a.soft_cap = p.logits_soft_cap;
+  a.causal = p.causal;
+  return a;
+}
+
+kernels::MlaParams TiledMla::ParamsOf(const MlaTensors& t) const {
+  const bool has_kpe = problem_.head_dim_kpe > 0;
+  const TensorView& scales = t.cache.ckv_scales;
+  const bool has_scales = scales.defined();
+  return {.attention = AttentionParamsOf(t),
+          .q_pe = has_kpe ? t.q_pe.data() : nullptr,
+          .ckv_scales = has_scales ? scales.data_as<const float>() : nullptr,
+          .q_pe_stride_token = has_kpe ? t.q_pe.stride(0) : 0,
+          .q_pe_stride_head = has_kpe ? t.q_pe.stride(1) : 0,
+          .scales_stride_page = has_scales ? scales.stride(0) : 0,
+          .scales_stride_token = has_scales ? scales.stride(1) : 0,
+          .scales_stride_block = has_scales ? scales.stride(2) : 0,
+          .head_dim_kpe = problem_.head_dim_kpe,
+          .kpe_over_ckv = t.cache.kpe_scale / t.cache.ckv_scale,
+          .q_sign = problem_.sm_scale > 0 ? 1.0f : -1.0f};
+}
+
+}  // namespace flashinfer::cuda

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the executors of latent attention share: pieces of a batch, tables on the device, and the
+// parameters of a call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "backends/cuda/prefill_pieces.h"
+#include "cuda/kernel.h"
+#include "kernels/attention/mla_spec.h"
+#include "ops/mla.h"
+
+namespace flashinfer::cuda {
+
+/// What a block works on.
+struct MlaTiles {
+  int32_t rows = 16;
+  int32_t kv = 32;
+  int32_t ckv_columns = 512;
+};
+
+template <class Spec>
+MlaTiles TilesOf(const Spec& spec) {
+  return {MlaRows(spec), spec.kv_tile, spec.ckv_columns};
+}
+
+/// What decides the tiles of a problem whose requests have so many rows on average.
+kernels::MlaShape MlaShapeOf(const MlaProblem& problem, int64_t rows);
+
+/// Workspace of a plan for any batch, on the largest device.
+size_t MlaWorkspaceBytes(const MlaProblem& problem, const MlaTiles& tiles);
+
+/// Bytes to which rows are aligned, up to 16.
+struct MlaAccess {
+  int32_t q;
+  int32_t kv;
+  int32_t out;
+};
+MlaAccess AccessOf(const MlaTensors& tensors);
+
+/// Puts into a spec what Run() alone sees.
+template <class Spec>
+void SetTensors(const MlaTensors& t, Spec& spec) {
+  const MlaAccess access = AccessOf(t);
+  spec.kv_access_bytes = access.kv;
+  spec.q_access_bytes = access.q;
+  spec.out_access_bytes = access.out;
+  const TensorView& scales = t.cache.ckv_scales;
+  if (scales.defined()) spec.scale_blocks = static_cast<int32_t>(scales.shape(2));
+}
+
+class TiledMla : public MlaExecutor {
+ public:
+  void Plan(const MlaProblem& problem, const AttentionTables& tables, Workspace& workspace,
+            Stream stream) final;
+  void Run(const MlaTensors& tensors, Stream stream) const final;
+
+ protected:
+  /// Gets the kernel of a problem ready, whose requests have so many rows on average.
+  virtual const Kernel& Prepare(const MlaProblem& problem, int64_t rows, Device device,
+                                MlaTiles& tiles) = 0;
+  /// That kernel, or one of the same tiles for what only Run() sees.
+  virtual const Kernel& KernelFor(const MlaTensors& tensors) const = 0;
+
+  Device device() const { return device_; }
+
+ private:
+  void Upload(Stream stream);
+  kernels::PrefillParams AttentionParamsOf(const MlaTensors& t) const;
+  kernels::MlaParams ParamsOf(const MlaTensors& t) const;
+
+  MlaProblem problem_;
+  MlaTiles tiles_;
+  PrefillPieces pieces_;
+  Staging staging_;
+  size_t requests_at_ = 0;
+  size_t pieces_at_ = 0;
+  size_t counters_at_ = 0;
+  std::unique_ptr<Workspace> memory_;
+  char* block_ = nullptr;  ///< of memory_: requests, pieces, counters
+  Workspace* workspace_ = nullptr;
+  size_t partial_bytes_ = 0;
+  Device device_;
+  const int32_t* pages_ = nullptr;
+  int64_t pages_stride_ = 1;
+};
+
+}  // namespace flashinfer::cuda
