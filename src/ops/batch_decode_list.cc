@@ -4,6 +4,7 @@
 #include "backends/cuda/decode_mma.h"
 #include "backends/cuda/decode_simt.h"
 #include "backends/cuda/prefill_mma.h"
+#include "backends/cuda/prefill_simt.h"
 #include "cuda/device.h"
 #include "ops/batch_decode.h"
 
@@ -24,7 +25,11 @@ std::span<const Candidate<AttentionProblem, AttentionEntry>> BatchDecodeOp::Cand
        {"cuda.prefill",
         cuda::Available,
         cuda::AcceptsPrefillMma,
-        {cuda::MakePrefillMma, cuda::PrefillMmaWorkspaceBytes}}},
+        {cuda::MakePrefillMma, cuda::PrefillMmaWorkspaceBytes}},
+       {"cuda.prefill_simt",
+        cuda::Available,
+        cuda::AcceptsPrefillSimt,
+        {cuda::MakePrefillSimt, cuda::PrefillSimtWorkspaceBytes}}},
       cpu::AcceptsAttention, cpu::AttentionEntries<cpu::AttentionKind::kDecode>());
   return kCandidates;
 }

@@ -2,6 +2,7 @@
 // The candidates of batch prefill, in order.
 #include "backends/cpu/attention.h"
 #include "backends/cuda/prefill_mma.h"
+#include "backends/cuda/prefill_simt.h"
 #include "cuda/device.h"
 #include "ops/batch_prefill.h"
 
@@ -12,7 +13,11 @@ std::span<const Candidate<AttentionProblem, AttentionEntry>> BatchPrefillOp::Can
       {{"cuda.mma",
         cuda::Available,
         cuda::AcceptsPrefillMma,
-        {cuda::MakePrefillMma, cuda::PrefillMmaWorkspaceBytes}}},
+        {cuda::MakePrefillMma, cuda::PrefillMmaWorkspaceBytes}},
+       {"cuda.simt",
+        cuda::Available,
+        cuda::AcceptsPrefillSimt,
+        {cuda::MakePrefillSimt, cuda::PrefillSimtWorkspaceBytes}}},
       cpu::AcceptsAttention, cpu::AttentionEntries<cpu::AttentionKind::kPrefill>());
   return kCandidates;
 }

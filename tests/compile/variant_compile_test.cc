@@ -100,6 +100,12 @@ TEST_F(VariantCompileTest, OtherFormsOfKernels) {
     ExpectCompiles(fmt::format("{} {}", kPrefill, fields), keys, "80");
     ExpectCompiles(fmt::format("{} {}", kPrefill, fields), sigmoid, "80");
   }
+  for (const char* fields : {"rope=1", "mask=1 soft_cap=1", "mask=2 alibi=1 has_bias=1"}) {
+    const std::string spec =
+        fmt::format("prefill.simt qk_columns=16 vo_columns=16 num_warps=1 kv_tile=8 {}", fields);
+    ExpectCompiles(spec, keys, "75");
+    ExpectCompiles(spec, sigmoid, "75");
+  }
   ExpectCompiles(fmt::format("{} soft_cap=1", kDecode), keys, "80");
   ExpectCompiles("decode.simt dtype_q=e4m3 dtype_kv=e4m3 dtype_out=bf16 rows_tile=1", keys, "90a");
   ExpectCompiles(

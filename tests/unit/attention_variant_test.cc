@@ -210,7 +210,7 @@ TEST(AttentionVariant, ASpecThatNamesOneNeedsIt) {
   EXPECT_THAT([&] { KernelSource("norm.simt", &variant); },
               ThrowsMessage<Error>(
                   "variant: norm.simt takes none; families that do: decode.mma, decode.simt, "
-                  "prefill.mma"));
+                  "prefill.simt, prefill.mma"));
 }
 
 TEST(AttentionVariant, BackendsSayWhatTheyThinkOfIt) {

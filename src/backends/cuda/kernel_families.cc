@@ -12,7 +12,9 @@
 #include "kernels/attention/decode_plan_spec.h"
 #include "kernels/attention/decode_spec.h"
 #include "kernels/attention/merge_states_spec.h"
+#include "kernels/attention/mla_simt_spec.h"
 #include "kernels/attention/mla_spec.h"
+#include "kernels/attention/prefill_simt_spec.h"
 #include "kernels/attention/prefill_spec.h"
 #include "kernels/linear/gather_rows_spec.h"
 #include "kernels/linear/linear_spec.h"
@@ -101,11 +103,13 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::LinearMmaSpec>(),
       Family<kernels::LinearSimtSpec>(),
       Family<kernels::MergeStatesSpec>(),
+      Family<kernels::MlaSimtSpec>(),
       Family<kernels::MlaSpec>(),
       Family<kernels::NormSpec>(),
       Family<kernels::PackBitsSpec>(),
       Family<kernels::PageCopySpec>(),
       Family<kernels::PagePositionsSpec>(),
+      Family<kernels::PrefillSimtSpec>(),
       Family<kernels::PrefillSpec>(),
       Family<kernels::QuantizeSpec>(),
       Family<kernels::RopeSpec>(),
