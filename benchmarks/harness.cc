@@ -137,7 +137,7 @@ void Harness::ReadPeers(const std::string& path) {
   for (std::string line; std::getline(file, line);) {
     const auto row = nlohmann::json::parse(line);
     if (row.at("op") != op_) continue;
-    peers_[row.at("case")] = {row.at("peer"), row.at("peer_us")};
+    peers_[row.at("case")].push_back({row.at("peer"), row.at("peer_us")});
   }
 }
 
@@ -160,21 +160,25 @@ double Harness::Measure(const Case& c, const std::function<void(int64_t)>& run) 
           ? MedianUs(run, options_.seconds)
           : timer_->MedianUs([&](Stream) { run(0); },
                              static_cast<int>(std::clamp(60 * options_.seconds, 3.0, 1000.0)));
-  const auto found = peers_.find(c.text);
-  const PeerTime* peer = found == peers_.end() ? nullptr : &found->second;
-  const std::string line =
-      options_.json || !options_.output.empty() ? JsonLine(c, us, peer) : std::string();
-  if (options_.json) {
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  } else {
-    Print(c, us, peer);
+  std::vector<const PeerTime*> peers;
+  for (const PeerTime& peer : peers_[c.text]) peers.push_back(&peer);
+  if (peers.empty()) peers.push_back(nullptr);
+  std::vector<std::string> lines;
+  for (const PeerTime* peer : peers) {
+    if (options_.json || !options_.output.empty()) lines.push_back(JsonLine(c, us, peer));
+    if (!options_.json) Print(c, us, peer);
   }
-  if (options_.output.empty()) return us;
-  std::ofstream file(options_.output, std::ios::app);
-  file << line << "\n";
-  if (!file.flush()) throw Error(ErrorKind::kIo, options_.output + ": cannot be written");
+  Write(lines);
   return us;
+}
+
+void Harness::Write(const std::vector<std::string>& lines) {
+  if (options_.json) fmt::print("{}\n", fmt::join(lines, "\n"));
+  std::fflush(stdout);
+  if (options_.output.empty()) return;
+  std::ofstream file(options_.output, std::ios::app);
+  file << fmt::format("{}\n", fmt::join(lines, "\n"));
+  if (!file.flush()) throw Error(ErrorKind::kIo, options_.output + ": cannot be written");
 }
 
 void Harness::Print(const Case& c, double us, const PeerTime* peer) {

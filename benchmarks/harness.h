@@ -100,8 +100,11 @@ class Harness {
   std::string MachineName() const;
   /// The least time for a case. On a CUDA device that of its bytes alone; 0: it has none.
   double FloorUs(const Case& c);
+  /// `peer` may be null.
   void Print(const Case& c, double us, const PeerTime* peer);
   std::string JsonLine(const Case& c, double us, const PeerTime* peer);
+  /// A line for each of `lines`, which are JSON.
+  void Write(const std::vector<std::string>& lines);
 
   std::string op_;
   HarnessOptions options_;
@@ -109,7 +112,7 @@ class Harness {
   Floors floors_;
   std::unique_ptr<GpuTimer> timer_;  ///< of a CUDA device
   std::unique_ptr<test::DeviceCopies> on_;
-  std::map<std::string, PeerTime> peers_;  // by case text
+  std::map<std::string, std::vector<PeerTime>> peers_;  // by case text
 };
 
 /// `AMD EPYC 9965, family 26 model 2, 2 threads`.

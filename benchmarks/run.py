@@ -40,8 +40,9 @@ def run_operators(threads, only, commit):
             environment = {**os.environ, "OMP_NUM_THREADS": str(threads),
                            "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
                            "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
-            subprocess.run([sys.executable, PEERS / "torch_cpu.py"], input=cases, text=True,
-                           stdout=peers, check=True, env=environment)
+            for peer in (["torch_cpu.py"], ["ggml_linear.py", str(threads)]):
+                subprocess.run([sys.executable, PEERS / peer[0], *peer[1:]], input=cases, text=True,
+                               stdout=peers, check=True, env=environment)
             output = RESULTS / f"{op}.jsonl"
             output.unlink(missing_ok=True)
             subprocess.run([*BENCH, op, "--threads", str(threads), "--peers", peers.name,
