@@ -79,7 +79,25 @@ const char* ClassName(ErrorKind kind) {
   return "RuntimeError";
 }
 
+thread_local bool values_are_stored = false;
+
+/// Whether it lies as the imaginary parts of complex numbers do, which torch keeps as they were
+/// when the numbers are conjugated. DLPack does not say so.
+bool MayBeNegated(const DLTensor& tensor) {
+  const int64_t size = tensor.dtype.bits / 8;
+  if (tensor.dtype.code != kDLFloat || tensor.strides == nullptr) return false;
+  const auto address =
+      reinterpret_cast<intptr_t>(tensor.data) + static_cast<intptr_t>(tensor.byte_offset);
+  if (address / size % 2 == 0) return false;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] > 1 && tensor.strides[i] % 2 != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+void AssumeValuesAreStored(bool are_stored) { values_are_stored = are_stored; }
 
 TensorView ViewOf(const DLTensor& tensor) {
   if (tensor.ndim > kMaxRank) {
@@ -88,6 +106,9 @@ TensorView ViewOf(const DLTensor& tensor) {
                                                  std::to_string(kMaxRank) + " are accepted");
   }
   const DType dtype = DTypeOf(tensor.dtype);
+  if (!values_are_stored && MayBeNegated(tensor)) {
+    throw tvm::ffi::Error("BufferError", "a tensor may be the negative of its memory", "");
+  }
   const Device device = DeviceOf(tensor.device);
   const auto rank = static_cast<size_t>(tensor.ndim);
   auto* data = static_cast<char*>(tensor.data) + tensor.byte_offset;

@@ -21,6 +21,11 @@ namespace flashinfer::bindings {
 /// takes.
 TensorView ViewOf(const DLTensor& tensor);
 
+/// Whether the numbers of tensors are what their memory says, for ViewOf() in this thread; else it
+/// throws a BufferError for one that a framework may keep as the negative of its memory. The caller
+/// then finds out.
+void AssumeValuesAreStored(bool are_stored);
+
 /// `tensor` with its bytes taken as another dtype of the same size: engines keep fp8 scales and
 /// pairs of fp4 values as u8. Undefined views stay so.
 TensorView As(const TensorView& tensor, DType dtype);

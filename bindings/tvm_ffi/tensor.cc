@@ -39,7 +39,12 @@ ffi::Tensor BorrowedTensor(int64_t address, const ffi::String& dtype,
   return ffi::Tensor::FromDLPack(&borrowed.release()->managed);
 }
 
+/// Throws what any function would of this argument.
+void CheckArgument(const TensorView&) {}
+
 }  // namespace
 }  // namespace flashinfer::bindings
 
+FLASHINFER_EXPORT(assume_values_are_stored, flashinfer::bindings::AssumeValuesAreStored)
+FLASHINFER_EXPORT(check_argument, flashinfer::bindings::CheckArgument)
 FLASHINFER_EXPORT(borrowed_tensor, flashinfer::bindings::BorrowedTensor)

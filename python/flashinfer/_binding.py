@@ -6,6 +6,7 @@ whatever DLPack knows (torch, NumPy, CuPy, JAX), and None where an argument is o
 """
 import os
 import pathlib
+import re
 import sys
 import threading
 import weakref
@@ -41,6 +42,7 @@ def _find_binding():
 def _load():
     import tvm_ffi  # 50 ms, and torch where it is installed: not before the first call
 
+    tvm_ffi.register_error("BufferError", BufferError)
     for name in ("BackendSupportedError", "CompileError", "DeviceError", "MissingJITCacheError"):
         tvm_ffi.register_error("flashinfer." + name, getattr(_errors, name))
     tvm_ffi.register_error("NotImplementedError", NotImplementedError)
@@ -69,7 +71,9 @@ def _exported(name, function, as_tensor):
         try:
             return function(*args)
         except BufferError:  # raised while arguments are converted: nothing has run yet
-            return function(*_all_borrowed(name, args, as_tensor))
+            return _call_checked(name, function, args, as_tensor)
+        except (TypeError, ValueError) as error:
+            raise _with_argument(name, args, error) from None
 
     def call(*args):
         if _compiling.ask():
@@ -78,8 +82,11 @@ def _exported(name, function, as_tensor):
             return function(*args)
         except BufferError:
             return eager(*args)
+        except (TypeError, ValueError) as error:
+            raise _with_argument(name, args, error) from None
 
     call.eager = eager
+    call.function = function
     return call
 
 
@@ -87,6 +94,51 @@ def _as_torch_op(name, args):
     from . import torch_ops
 
     return torch_ops.call(name, args)
+
+
+def _call_checked(name, function, args, as_tensor):
+    """`function` of tensors that need a look, or do not export themselves by DLPack."""
+    from .signatures import argument_names
+
+    for argument, value in zip(argument_names(name), args):
+        if getattr(value, "is_neg", bool)():
+            raise ValueError(f"{argument}: is a view that torch negates when it is read, "
+                             f"accepted: {argument}.resolve_neg()")
+    assume_stored = lib.load("assume_values_are_stored")
+    args = _all_borrowed(name, args, as_tensor)
+    assume_stored.eager(True)
+    try:
+        return function(*args)
+    finally:
+        assume_stored.eager(False)
+
+
+def _with_argument(name, args, error):
+    """`error`, which says what is wrong with the type of an argument, with that one's name."""
+    from .signatures import argument_names
+
+    text = str(error)
+    wrong_place = re.match(r"Mismatched type on argument #(\d+) .*Expected `(.*?)` but got", text)
+    names = argument_names(name)
+    if wrong_place and int(wrong_place[1]) < len(names):
+        place = int(wrong_place[1])
+        return TypeError(f"{names[place]}: is a {type(args[place]).__qualname__}, "
+                         f"accepted: {_ACCEPTED.get(wrong_place[2], wrong_place[2])}")
+    if text.startswith("a tensor"):
+        accepts = lib.load("check_argument").function
+        for argument, value in zip(names, args):
+            try:
+                accepts(value)
+            except ValueError:
+                words = text.removeprefix("a tensor").removeprefix("'s").lstrip()
+                return ValueError(f"{argument}: {words}")
+            except (TypeError, BufferError):  # no tensor, or one that is right
+                continue
+    return error
+
+
+#: What a type of the binding is to a caller.
+_ACCEPTED = {"Tensor": "a tensor", "int": "a whole number", "float": "a number", "bool": "a bool"}
 
 
 def _all_borrowed(name, args, as_tensor):

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _compiling
 from ._binding import lib
-from ._tensors import as_dtype, dtype_named, empty, framework_of
+from ._tensors import as_dtype, dtype_name, dtype_named, empty, framework_of, is_on_cuda
 
 _MAX_INT32 = 2**31 - 1
 _ORDERS = {"top_k_first": False, "joint": True}
@@ -29,15 +29,17 @@ def per_row(name: str, value: Any, dtype: str, rows: Any, indices: Any, by_sourc
     With `by_source`, a tensor has one per row of `rows`, and those of the drawn rows are taken.
     """
     if not _is_tensor(value):
-        if dtype == "int32":
-            return min(int(value), _MAX_INT32)
-        return float(value)
+        if not _compiling.ask() and not hasattr(value, "__float__"):
+            raise TypeError(f"{name}: is a {type(value).__qualname__}, accepted: a number, a tensor")
+        return min(_whole(name, value), _MAX_INT32) if dtype == "int32" else float(value)
     if value.ndim == 0:
         raise ValueError(f"{name}: Expected a 1D tensor of shape (batch_size,) or scalar, "
                          "got a 0-dimensional tensor")
     if value.ndim != 1:
         raise ValueError(f"{name}: Expected a 1D tensor or scalar, got a {value.ndim}D tensor")
     count, num_rows = value.shape[0], rows.shape[0]
+    if dtype == "int32":
+        _refuse_fractions(name, value)
     value = as_dtype(value, dtype)
     if indices is None:
         if count == num_rows:
@@ -51,6 +53,22 @@ def per_row(name: str, value: Any, dtype: str, rows: Any, indices: Any, by_sourc
                      f"the input {num_rows} rows{outputs}")
 
 
+def _whole(name: str, value: Any) -> int:
+    """The number as an int, if that changes nothing."""
+    if not _compiling.ask() and not isinstance(value, int) and value != int(value):
+        raise ValueError(f"{name}: is {value}, accepted: whole numbers")
+    return int(value)
+
+
+def _refuse_fractions(name: str, values: Any) -> None:
+    """Where the host can read floating-point values; elsewhere they are cut."""
+    if "float" not in dtype_name(values.dtype) or is_on_cuda(values) or _compiling.ask():
+        return
+    whole = as_dtype(as_dtype(values, "int64"), dtype_name(values.dtype))
+    if not bool((whole == values).all()):
+        raise ValueError(f"{name}: has fractions, accepted: whole numbers")
+
+
 def _signed(number: Any) -> int:
     """The int64 of the same bits as a uint64."""
     return (int(number) + 2**63) % 2**64 - 2**63
@@ -59,7 +77,9 @@ def _signed(number: Any) -> int:
 def _word(name: str, value: Any, num_outputs: int) -> Any:
     """A seed or offset as the library takes it."""
     if not _is_tensor(value):
-        return _signed(value)
+        return _signed(_whole(name, value))
+    if "int" not in dtype_name(value.dtype):
+        raise ValueError(f"{name}: dtype is {dtype_name(value.dtype)}, accepted: integers")
     if value.ndim == 0:
         value = value.reshape(1)
     if value.ndim != 1 or value.shape[0] not in (1, num_outputs):

@@ -119,9 +119,20 @@ top_k_ragged_transform(Tensor input, Tensor offsets, Tensor! out, bool highest_i
 """
 
 
+def _arguments(name):
+    """(type, name) of the arguments of the function `name`; none where it has no signature."""
+    found = re.search(rf"^{name}\(([^)]*)\)", SIGNATURES, re.MULTILINE)
+    return [] if found is None else [word.split() for word in found[1].split(",")]
+
+
+@functools.lru_cache(maxsize=None)
+def argument_names(name):
+    """The names of the arguments of the function `name`, a row's number and tensor as one."""
+    return [argument for _, argument in _arguments(name)]
+
+
 @functools.lru_cache(maxsize=None)
 def written_arguments(name):
     """Place -> name of the arguments that the function `name` writes to."""
-    found = re.search(rf"^{name}\(([^)]*)\)", SIGNATURES, re.MULTILINE)
-    words = [] if found is None else [word.split() for word in found[1].split(",")]
+    words = _arguments(name)
     return {place: argument for place, (kind, argument) in enumerate(words) if "!" in kind}

@@ -44,7 +44,9 @@ void ReadItems(const AttentionMask& from, AttentionTables& tables) {
   for (int64_t b = 0; b < num_requests; ++b) {
     const int32_t prefix = from.prefix_len.data_as<const int32_t>()[b * from.prefix_len.stride(0)];
     const int64_t kv_len = tables.kv_len[static_cast<size_t>(b)];
-    FLASHINFER_CHECK(prefix >= 0, "mask.prefix_len[{}]: is {}, expected 0 or more", b, prefix);
+    FLASHINFER_CHECK(prefix >= 0 && prefix <= kv_len,
+                     "mask.prefix_len[{}]: is {}, expected 0 to the request's kv_len, {}", b,
+                     prefix, kv_len);
     FLASHINFER_CHECK(kv_len - prefix <= from.token_pos_in_items.shape(1),
                      "mask.token_pos_in_items: has {} tokens a request, request {} has {} after "
                      "its prefix",

@@ -122,6 +122,18 @@ TEST(AttentionMask, ItemsSeeThePrefixAndThemselves) {
   for (int64_t i = 0; i < 7; ++i) EXPECT_NEAR(in.out.At({i, 0, 0}), expected[i], 1e-5) << i;
 }
 
+TEST(AttentionMask, APrefixLongerThanTheKeysIsAnError) {
+  const AttentionCase c = Small(MaskMode::kMultiItem, {7, 2}, {7, 3});
+  AttentionInputs in(c, 75);
+  Workspace workspace;
+  for (const int32_t prefix : {-1, 4}) {
+    in.prefix_len = {2, prefix};
+    EXPECT_THAT([&] { RunPrefill(c, in, workspace); },
+                ThrowsMessage<Error>(fmt::format(
+                    "mask.prefix_len[1]: is {}, expected 0 to the request's kv_len, 3", prefix)));
+  }
+}
+
 /// Keys that no row or only some rows see hold NaN and infinity: rows that do not see them must be
 /// as if they held anything else.
 TEST(AttentionMask, WhatIsNotSeenMayBeNaN) {

@@ -85,10 +85,11 @@ def test_strides_that_are_no_multiple_of_the_item_size():
 
 @pytest.mark.parametrize("change, words", [
     (dict(weight=np.ones(63, np.float32)), r"weight: shape is \[63\], expected \[64\]"),
-    (dict(weight=None), "weight"),
-    (dict(input=np.ones((2, 64), np.float64)), "float64"),
+    (dict(weight=None), "weight: no tensor was given"),
+    (dict(input=np.ones((2, 64), np.float64)), "^x: dtype is float64, accepted: float32"),
+    (dict(weight=np.ones(64, np.float64)), "^weight: dtype is float64, accepted: float32"),
     (dict(input=np.ones((2, 64), np.int32)), "x: dtype is i32"),
-    (dict(input=np.ones((1,) * 6 + (64,), np.float32)), "7 dimensions"),
+    (dict(input=np.ones((1,) * 6 + (64,), np.float32)), "^x: has 7 dimensions"),
     (dict(input=np.ones((2, 128), np.float32)[:, ::2]), "x: "),
 ])
 def test_wrong_arguments_raise_value_error(change, words):
@@ -100,10 +101,31 @@ def test_wrong_arguments_raise_value_error(change, words):
 
 
 def test_what_is_no_tensor_raises_type_error():
+    x, weight = np.ones((2, 64), np.float32), np.ones(64, np.float32)
     with pytest.raises(TypeError):
-        flashinfer.rmsnorm("x", np.ones(64, np.float32))
-    with pytest.raises(TypeError):
-        flashinfer.rmsnorm(np.ones((2, 64), np.float32), np.ones(64, np.float32), eps="small")
+        flashinfer.rmsnorm("x", weight)
+    with pytest.raises(TypeError, match="^weight: is a list, accepted: a tensor$"):
+        flashinfer.rmsnorm(x, [1.0] * 64)
+    with pytest.raises(TypeError, match="^eps: is a str, accepted: a number$"):
+        flashinfer.rmsnorm(x, weight, eps="small")
+
+
+def test_views_that_torch_negates(tensors, rng):
+    """Imaginary parts of conjugated numbers are their memory's negative; DLPack does not say so."""
+    numbers = rng.standard_normal((5, 2)) + 1j * (1 + rng.random((5, 2)))
+    logits = tensors.make(rng.standard_normal((5, 9)), "float32")
+    if tensors.name == "numpy":
+        stored = numbers.astype(np.complex64).imag[:, 0]
+    else:
+        torch = pytest.importorskip("torch")
+        stored = torch.from_numpy(numbers.astype(np.complex64)).imag[:, 0]
+        negated = torch.from_numpy(-numbers.astype(np.complex64)).conj_physical().conj().imag[:, 0]
+        assert negated.is_neg()
+        with pytest.raises(ValueError, match=r"^temperature: .*temperature.resolve_neg\(\)"):
+            flashinfer.softmax(logits, temperature=negated)
+    dense = tensors.make(np.ascontiguousarray(tensors.read(stored)), "float32")
+    np.testing.assert_array_equal(tensors.read(flashinfer.softmax(logits, temperature=stored)),
+                                  tensors.read(flashinfer.softmax(logits, temperature=dense)))
 
 
 def test_threads(rng):

@@ -273,3 +273,11 @@ def test_compiler_checks_steps_that_no_processor_made():
         lp.compile_pipeline([AddOp(), lp.TopPOp()])
     with pytest.raises(lp.CompileError, match="ProbsSampleOp: gives token ids"):
         lp.compile_pipeline([lp.ProbsSampleOp(), lp.ProbsSampleOp()])
+
+
+def test_unknown_parameters_are_refused(logits):
+    pipe = LogitsPipe([Temperature(), Softmax()])
+    with pytest.raises(TypeError, match="^temperatur: no processor has this parameter, accepted: "):
+        pipe(logits, temperature=0.5, temperatur=0.7)
+    pipe(logits, temperature=0.5, top_k=3)  # of another pipeline, perhaps
+    LogitsPipe([Add(), Softmax()])(logits, offset_of_mine=1)

@@ -363,3 +363,29 @@ def test_check_nan(tensors):
         sampling.sampling_from_probs(bad, check_nan=True)
     with pytest.raises(ValueError, match="Input logits contains NaN."):
         sampling.sampling_from_logits(bad, check_nan=True)
+
+
+# --- numbers that are not whole ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(top_k=2.5), "^top_k: is 2.5, accepted: whole numbers"),
+    (dict(top_k=None), "^top_k: is a NoneType, accepted: a number, a tensor"),
+    (dict(seed=1.5), "^seed: is 1.5, accepted: whole numbers"),
+    (dict(seed=3, offset=0.25), "^offset: is 0.25, accepted: whole numbers"),
+])
+def test_fractions_are_refused(tensors, rng, change, words):
+    probs = random_probs(tensors, rng)
+    with pytest.raises((ValueError, TypeError), match=words):
+        sampling.top_k_sampling_from_probs(probs, **{"top_k": 3, **change})
+
+
+def test_fractions_in_tensors_are_refused(tensors, rng):
+    probs = random_probs(tensors, rng, rows=2)
+    with pytest.raises(ValueError, match="^top_k: has fractions, accepted: whole numbers"):
+        sampling.top_k_sampling_from_probs(probs, tensors.make([2.0, 1.5], "float32"))
+    with pytest.raises(ValueError, match="^seed: dtype is float32, accepted: integers"):
+        sampling.top_k_sampling_from_probs(probs, 3, seed=tensors.make([1.0], "float32"))
+    whole = sampling.top_k_sampling_from_probs(probs, tensors.make([1.0, 1.0], "float32"), seed=1)
+    assert (tensors.read(whole) == tensors.read(probs).argmax(-1)).all()
+    sampling.top_k_sampling_from_probs(probs, 3.0, seed=np.int64(7))

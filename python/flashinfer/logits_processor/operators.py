@@ -7,11 +7,19 @@ from typing import Any
 from .. import sampling
 from .._sampling_arguments import per_row, sample_filtered
 from .._tensors import as_dtype, framework_of
-from .op import ParameterizedOp
+from .op import Op, ParameterizedOp
 from .types import TaggedTensor, TensorType
 
 LOGITS, PROBS, INDICES = TensorType.LOGITS, TensorType.PROBS, TensorType.INDICES
 _RANDOM = ("indices", "generator", "seed", "offset", "check_nan")
+#: What the call of a pipeline may give to the steps here.
+PARAMETERS = frozenset((*_RANDOM, "temperature", "top_k", "top_p", "min_p", "enable_pdl",
+                        "deterministic", "joint_topk_topp"))
+
+
+def is_built_in(op: Op) -> bool:
+    """Whether a step is one of this module, which takes PARAMETERS alone."""
+    return type(op).__module__ == __name__
 
 
 def _column(name: str, value: Any, rows: Any) -> Any:

@@ -8,6 +8,7 @@ from .compiler import compile_pipeline
 from .fusion_rules import FusionRule
 from .legalization import infer_initial_type, legalize_processors
 from .op import Op
+from .operators import PARAMETERS, is_built_in
 from .processors import LogitsProcessor
 from .types import TaggedTensor, TensorType
 from .validators import LegalizationError, ValidityCheck, check_types
@@ -85,13 +86,19 @@ class LogitsPipe:
         Raises:
             ValueError: a parameter that a processor needs is missing, or `x` is tagged as another
                 type than :attr:`initial_type`.
+            TypeError: a parameter that no processor has; not where steps are custom ones.
         """
+        ops = self.ops if self.compiled_ops is None else self.compiled_ops
+        unknown = [name for name in kwargs if name not in PARAMETERS]
+        if unknown and all(is_built_in(op) for op in ops):
+            raise TypeError(f"{unknown[0]}: no processor has this parameter, accepted: "
+                            f"{', '.join(sorted(PARAMETERS))}")
         if not isinstance(x, TaggedTensor):
             x = TaggedTensor(x, self._initial_type)
         elif x.type is not self._initial_type:
             raise ValueError(f"x: is tagged {x.type.name}, this pipeline takes "
                              f"{self._initial_type.name}")
-        for op in self.ops if self.compiled_ops is None else self.compiled_ops:
+        for op in ops:
             x = op(x, **kwargs)
         return x.data
 
