@@ -51,10 +51,11 @@ def operator_table(rows):
              "|---|---|--:|--:|--:|--:|---|--:|"]
     for row in rows:
         gflops = row.get("tflop_per_s", 0) * 1000
-        lines.append("| {} | `{}` | {} | {} | {} | {:.0f} % | {} | {} |".format(
+        lines.append("| {} | `{}` | {} | {} | {} | {} | {} | {} |".format(
             row["op"], row["case"], significant(row["us"]),
             significant(row["gb_per_s"]) if "gb_per_s" in row else "",
-            significant(gflops) if gflops else "", 100 * row["floor_share"],
+            significant(gflops) if gflops else "",
+            f"{100 * row['floor_share']:.0f} %" if "floor_share" in row else "",
             row.get("peer", ""), f"{row['ratio']:.2f}×" if "ratio" in row else ""))
     return lines
 

@@ -173,16 +173,17 @@ Explanation Explain(std::string_view problem) {
 
 namespace {
 
-/// Architectures that a column of the support matrix stands for; host memory is 0.
+/// Architectures that a column of the support matrix stands for, and what was done there; host
+/// memory is 0.
 struct MatrixColumn {
   std::string_view title;
   std::array<int32_t, 5> archs;  // the rest are 0
 };
-constexpr MatrixColumn kMatrixColumns[] = {{"CPU", {}},
-                                           {"SM75", {75}},
-                                           {"SM80 to SM89", {80, 86, 87, 88, 89}},
-                                           {"SM90", {90}},
-                                           {"SM100 to SM121", {100, 103, 110, 120, 121}}};
+constexpr MatrixColumn kMatrixColumns[] = {{"CPU: run", {}},
+                                           {"SM75: compiled", {75}},
+                                           {"SM80 to SM89: compiled", {80, 86, 87, 88, 89}},
+                                           {"SM90: run", {90}},
+                                           {"SM100 to SM121: compiled", {100, 103, 110, 120, 121}}};
 
 /// Candidates that take the problem, without what all of a kind begin with; or why none does.
 std::string MatrixCell(const OpRow& row, std::string_view fields, int32_t arch) {
