@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes of mma, ldmatrix, stmatrix and movmatrix: one warp.
+// Probes of mma, ldmatrix, stmatrix, movmatrix, and of what multiplies and permutes bytes: one
+// warp.
 #pragma once
 
 #include "device/probe_params.h"
+#include "kernels/ptx/integer.cuh"
 #include "kernels/ptx/ldmatrix.cuh"
 #include "kernels/ptx/mma.cuh"
+#include "kernels/ptx/mma_s8.cuh"
 #include "kernels/ptx/movmatrix.cuh"
 
 namespace flashinfer::probe {
@@ -70,6 +73,35 @@ __device__ void MmaK32S8(const ProbeParams& p) {
   int32_t d[4] = {1, 1, 1, 1};
   ptx::mma_m16n8k32_s8(d, f.a, f.b);
   StoreFragment(p, d);
+}
+
+/// The instructions that leave their sum alone.
+__device__ void SumOfK16S8(const ProbeParams& p) {
+  const Fragments<4> f = LoadFragments<4>(p);
+  int32_t d[4];
+  ptx::mma_m16n8k16_s8(d, f.a, f.b[0], 1);
+  StoreFragment(p, d);
+}
+__device__ void SumOfK32S8(const ProbeParams& p) {
+  const Fragments<8> f = LoadFragments<8>(p);
+  int32_t d[4];
+  ptx::mma_m16n8k32_s8(d, f.a, f.b, 1);
+  StoreFragment(p, d);
+}
+
+/// Lane i takes words i of a and b: out [32] is i plus their dot product.
+__device__ void DotBytes(const ProbeParams& p) {
+  const int lane = static_cast<int>(threadIdx.x);
+  static_cast<int32_t*>(p.out)[lane] = ptx::dp4a_s32(static_cast<const uint32_t*>(p.a)[lane],
+                                                     static_cast<const uint32_t*>(p.b)[lane], lane);
+}
+
+/// Lane i permutes words 2 i and 2 i + 1 of a by selector i of b.
+__device__ void PermuteBytes(const ProbeParams& p) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const auto* a = static_cast<const uint32_t*>(p.a);
+  static_cast<uint32_t*>(p.out)[lane] =
+      ptx::prmt(a[2 * lane], a[2 * lane + 1], static_cast<const uint32_t*>(p.b)[lane]);
 }
 
 /// a: kCount matrices [8, 8] of 16 bits, one behind the other; out: [kCount, 32] registers.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma, ldmatrix, stmatrix and movmatrix against loops. Sums of small integers are exact.
+// mma, ldmatrix, stmatrix, movmatrix, dp4a and prmt against loops. Sums of small integers are
+// exact.
 #include "core/convert.h"
 #include "device/probe.h"
 
@@ -13,6 +14,10 @@ const Probe kK16F16{.function = "MmaK16<DType::kF16>", .header = kHeader, .min_a
 const Probe kK16BF16{.function = "MmaK16<DType::kBF16>", .header = kHeader, .min_arch = 80};
 const Probe kTranspose{.function = "TransposeMatrix", .header = kHeader};
 const Probe kK32S8{.function = "MmaK32S8", .header = kHeader, .min_arch = 80};
+const Probe kSumOfK16S8{.function = "SumOfK16S8", .header = kHeader};
+const Probe kSumOfK32S8{.function = "SumOfK32S8", .header = kHeader};
+const Probe kDotBytes{.function = "DotBytes", .header = kHeader};
+const Probe kPermuteBytes{.function = "PermuteBytes", .header = kHeader};
 
 Probe K32(const std::string& a, const std::string& b) {
   return {.function = fmt::format("MmaK32<DType::{}, DType::{}>", a, b),
@@ -29,7 +34,9 @@ Probe Matrix(const char* function, int count, bool is_transposed, int32_t min_ar
 
 std::vector<Probe> Probes() {
   std::vector<Probe> probes{
-      kTranspose, kK8, kK16F16, kK16BF16, kK32S8, K32("kE4M3", "kE4M3"), K32("kE5M2", "kE4M3")};
+      kTranspose,           kK8,         kK16F16,   kK16BF16,      kK32S8,
+      kSumOfK16S8,          kSumOfK32S8, kDotBytes, kPermuteBytes, K32("kE4M3", "kE4M3"),
+      K32("kE5M2", "kE4M3")};
   for (const int count : {1, 2, 4}) {
     for (const bool is_transposed : {false, true}) {
       probes.push_back(Matrix("LoadMatrix", count, is_transposed, 75));
@@ -79,6 +86,43 @@ TEST(MmaTest, K16BF16) { ExpectProduct<BF16, BF16, float>(kK16BF16, 16); }
 TEST(MmaTest, K32E4M3) { ExpectProduct<E4M3, E4M3, float>(K32("kE4M3", "kE4M3"), 32); }
 TEST(MmaTest, K32E5M2E4M3) { ExpectProduct<E5M2, E4M3, float>(K32("kE5M2", "kE4M3"), 32); }
 TEST(MmaTest, K32S8) { ExpectProduct<int8_t, int8_t, int32_t>(kK32S8, 32); }
+TEST(MmaTest, SumOfK16S8) { ExpectProduct<int8_t, int8_t, int32_t>(kSumOfK16S8, 16); }
+TEST(MmaTest, SumOfK32S8) { ExpectProduct<int8_t, int8_t, int32_t>(kSumOfK32S8, 32); }
+
+TEST(MmaTest, DotBytes) {
+  if (const std::string why = WhyNot(kDotBytes); !why.empty()) GTEST_SKIP() << why;
+  std::mt19937 random = Random();
+  std::vector<int8_t> a(128), b(128);
+  for (std::vector<int8_t>* bytes : {&a, &b}) {
+    for (int8_t& x : *bytes) x = static_cast<int8_t>(random());
+  }
+  const Buffer a_buffer(a), b_buffer(b), out(32 * sizeof(int32_t));
+  Launch(kDotBytes, {.a = a_buffer.data(), .b = b_buffer.data(), .out = out.data()});
+  const auto got = out.Read<int32_t>();
+  for (size_t lane = 0; lane < 32; ++lane) {
+    auto sum = static_cast<int32_t>(lane);
+    for (size_t i = 4 * lane; i < 4 * lane + 4; ++i) sum += a[i] * b[i];
+    EXPECT_EQ(got[lane], sum) << lane;
+  }
+}
+
+TEST(MmaTest, PermuteBytes) {
+  if (const std::string why = WhyNot(kPermuteBytes); !why.empty()) GTEST_SKIP() << why;
+  std::mt19937 random = Random();
+  std::vector<uint8_t> bytes(256);
+  std::vector<uint32_t> selectors(32);
+  for (uint8_t& x : bytes) x = static_cast<uint8_t>(random());
+  for (uint32_t& x : selectors) x = random() & 0xffffu;
+  const Buffer a_buffer(bytes), b_buffer(selectors), out(32 * sizeof(uint32_t));
+  Launch(kPermuteBytes, {.a = a_buffer.data(), .b = b_buffer.data(), .out = out.data()});
+  const auto got = out.Read<uint8_t>();
+  for (size_t i = 0; i < got.size(); ++i) {
+    const uint32_t nibble = selectors[i / 4] >> (i % 4 * 4) & 15;
+    const uint8_t byte = bytes[i / 4 * 8 + nibble % 8];
+    const uint8_t sign = byte >= 128 ? 255 : 0;
+    EXPECT_EQ(got[i], nibble < 8 ? byte : sign) << i;
+  }
+}
 
 /// Element 2 (lane % 4) + half of row lane / 4 of matrix i, or of column lane / 4.
 size_t ElementOf(size_t matrix, size_t lane, size_t half, bool is_transposed) {
