@@ -147,13 +147,20 @@ class Piece {
     const int num_heads = task_.num_kv_heads;
     RowFetcher<T> keys(next.k, next.count, num_heads, task_.k_strides, problem_.head_dim_qk);
     RowFetcher<T> values(next.v, next.count, num_heads, task_.v_strides, problem_.head_dim_vo);
+    const int num_blocks = (rows_per_head_ + kBlockRows - 1) / kBlockRows;
+    const int rows_per_fetch = (tile.count + 2 * num_blocks - 1) / (2 * num_blocks);
     for (int head = 0; head < num_heads; ++head) {
       if (head > 0) Move(tile, task_.k_strides.head, task_.v_strides.head);
-      for (int i = 0; i < tile.count; ++i) {
-        keys.Next();
-        values.Next();
-      }
-      HeadPacked(state, head * rows_per_head_, mask, tile);
+      // Between products: so many requests at once are more than the machine keeps.
+      int left = tile.count;
+      const auto fetch = [&](int count) {
+        for (; count > 0 && left > 0; --count, --left) {
+          keys.Next();
+          values.Next();
+        }
+      };
+      HeadPacked(state, head * rows_per_head_, mask, tile, [&] { fetch(rows_per_fetch); });
+      fetch(left);
     }
   }
 
@@ -216,8 +223,10 @@ class Piece {
   }
 
   /// The rows of one head, from `first` on; some at a time where they see different keys.
+  /// `between` is called before each register block of a product.
+  template <class Between>
   void HeadPacked(const AttentionState& all, int first, const TileMask& mask,
-                  const TilePointers<T>& tile) {
+                  const TilePointers<T>& tile, Between&& between) {
     const int dim_qk = problem_.head_dim_qk;
     const int dim_vo = problem_.head_dim_vo;
     if (rotates_) {
@@ -237,14 +246,14 @@ class Piece {
       if (num_keys == 0) continue;
       const AttentionState state{all.o + row * PaddedDim(dim_vo), all.m + row, all.l + row};
       const float* q = s_.q + row * PaddedDim(dim_qk);
-      ScoresTransposed<kPairs>(s_.k, q, rows, dim_qk, num_keys, s_.scores);
+      ScoresTransposed<kPairs>(s_.k, q, rows, dim_qk, num_keys, s_.scores, between);
       SoftmaxRows<kPairs>({s_.scores, s_.pairs, state.m, state.l, s_.alpha}, rows, [&](int r) {
         return RowTile{scores_[row + r], mask.Of(row + r), num_keys};
       });
       if (one_by_one) {
         ValuesOneByOne<kPairs>(tile, p, rows, dim_vo, num_keys, s_.alpha, state.o);
       } else {
-        ValuesPacked<kPairs>(s_.v, p, rows, dim_vo, num_keys, s_.alpha, state.o);
+        ValuesPacked<kPairs>(s_.v, p, rows, dim_vo, num_keys, s_.alpha, state.o, between);
       }
     }
   }

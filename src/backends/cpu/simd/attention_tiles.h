@@ -324,23 +324,24 @@ void TransposeKeys(const TilePointers<T>& tile, int dim, float* k) {
   }
 }
 
-template <class Math>
+template <class Math, class Between>
 inline void MultiplyKeys(const float* q, int64_t q_stride, const float* k, int words, int rows,
-                         int num_tokens, float* s) {
+                         int num_tokens, float* s, Between&& between) {
   const int64_t cols = (num_tokens + F32::kWidth - 1) / F32::kWidth * F32::kWidth;
-  Multiply<Math>({q, q_stride, k, kTileTokens, words, s, kTileTokens, nullptr}, rows, cols);
+  Multiply<Math>({q, q_stride, k, kTileTokens, words, s, kTileTokens, nullptr}, rows, cols,
+                 between);
 }
 
 /// s[row, key] = q · k for the first `num_tokens` of TransposeKeys().
-template <bool kPairs>
+template <bool kPairs, class Between>
 void ScoresTransposed(const float* k_tile, const float* q, int rows, int dim, int num_tokens,
-                      float* s) {
+                      float* s, Between&& between) {
 #if defined(__AVX512BF16__)
   if constexpr (kPairs) {
-    return MultiplyKeys<PairMath>(q, PaddedDim(dim), k_tile, dim / 2, rows, num_tokens, s);
+    return MultiplyKeys<PairMath>(q, PaddedDim(dim), k_tile, dim / 2, rows, num_tokens, s, between);
   }
 #endif
-  MultiplyKeys<FloatMath>(q, PaddedDim(dim), k_tile, dim, rows, num_tokens, s);
+  MultiplyKeys<FloatMath>(q, PaddedDim(dim), k_tile, dim, rows, num_tokens, s, between);
 }
 
 /// Values of a tile as floats, or of two tokens as pairs: [tile.count or half, padded dim].
@@ -380,19 +381,21 @@ void PackValues(const TilePointers<T>& tile, int dim, float* v_tile) {
 
 /// Adds the first `num_tokens` of PackValues() to o. `p`: [rows, kTileTokens], or half as many
 /// pairs.
-template <bool kPairs>
+template <bool kPairs, class Between>
 void ValuesPacked(const float* v_tile, const float* p, int rows, int dim, int num_tokens,
-                  const float* alpha, float* o) {
+                  const float* alpha, float* o, Between&& between) {
   constexpr int kWidth = F32::kWidth;
   const int64_t stride = PaddedDim(dim);
   const int64_t cols = (dim + kWidth - 1) / kWidth * kWidth;
 #if defined(__AVX512BF16__)
   if constexpr (kPairs) {
     return Multiply<PairMath>(
-        {p, kTileTokens / 2, v_tile, stride, (num_tokens + 1) / 2, o, stride, alpha}, rows, cols);
+        {p, kTileTokens / 2, v_tile, stride, (num_tokens + 1) / 2, o, stride, alpha}, rows, cols,
+        between);
   }
 #endif
-  Multiply<FloatMath>({p, kTileTokens, v_tile, stride, num_tokens, o, stride, alpha}, rows, cols);
+  Multiply<FloatMath>({p, kTileTokens, v_tile, stride, num_tokens, o, stride, alpha}, rows, cols,
+                      between);
 }
 
 template <class T>

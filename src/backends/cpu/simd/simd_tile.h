@@ -240,12 +240,14 @@ inline void MultiplyRows(const Product& p, int rows) {
   if constexpr (kRows > 1) MultiplyRows<Math, kVectors, kRows - 1>(p, rows);
 }
 
-/// The whole product; `cols` is a multiple of the vector width.
-template <class Math>
-void Multiply(const Product& whole, int rows, int64_t cols) {
+/// The whole product; `cols` is a multiple of the vector width. `between` is called before each
+/// block of kBlockRows rows.
+template <class Math, class Between>
+void Multiply(const Product& whole, int rows, int64_t cols, Between&& between) {
   for (int64_t col = 0; col < cols;) {
     const bool is_wide = cols - col >= kBlockVectors * F32::kWidth;
     for (int row = 0; row < rows; row += kBlockRows) {
+      between();
       Product p = whole;
       p.a += row * p.a_stride;
       p.b += col;
@@ -260,6 +262,11 @@ void Multiply(const Product& whole, int rows, int64_t cols) {
     }
     col += is_wide ? kBlockVectors * F32::kWidth : F32::kWidth;
   }
+}
+
+template <class Math>
+void Multiply(const Product& whole, int rows, int64_t cols) {
+  Multiply<Math>(whole, rows, cols, [] {});
 }
 
 }  // namespace flashinfer::cpu::FLASHINFER_ISA
