@@ -63,14 +63,33 @@ class TorchTensors:
         return tensor.numpy()
 
 
-@pytest.fixture(params=["numpy", "torch"])
+class CudaTensors(TorchTensors):
+    """As TorchTensors, on the CUDA device."""
+
+    name = "cuda"
+
+    def make(self, array, dtype=None):
+        return super().make(array, dtype).cuda()
+
+    def full(self, shape, value, dtype):
+        return super().full(shape, value, dtype).cuda()
+
+    def read(self, tensor):
+        assert tensor.is_cuda
+        return super().read(tensor.cpu())
+
+
+HAS_CUDA = torch is not None and torch.cuda.is_available()
+FRAMEWORKS = {"numpy": NumpyTensors, "torch": TorchTensors, "cuda": CudaTensors}
+
+
+@pytest.fixture(params=["numpy", "torch", "cuda"] if HAS_CUDA else ["numpy", "torch"])
 def tensors(request):
-    """The frameworks in turn; torch is left out where it is not installed."""
-    if request.param == "torch":
-        if torch is None:
-            pytest.skip("torch is not installed: tools/setup --dev installs it")
-        return TorchTensors()
-    return NumpyTensors()
+    """The frameworks in turn; torch is left out where it is not installed, CUDA where torch sees
+    no device."""
+    if request.param == "torch" and torch is None:
+        pytest.skip("torch is not installed: tools/setup --dev installs it")
+    return FRAMEWORKS[request.param]()
 
 
 @pytest.fixture

@@ -262,7 +262,7 @@ def test_valid(tensors, rng):
 
 def test_default_generator(tensors, rng):
     probs = tensors.make(np.full((8, 4096), 1 / 4096), "float32")
-    if tensors.name == "torch":
+    if tensors.name != "numpy":
         import torch
 
         def restart():
@@ -280,10 +280,12 @@ def test_default_generator(tensors, rng):
 
 def test_given_generator(tensors):
     probs = tensors.make(np.full((8, 4096), 1 / 4096), "float32")
-    if tensors.name == "torch":
+    if tensors.name != "numpy":
         import torch
 
         makers = [lambda: torch.Generator().manual_seed(9)]
+        if tensors.name == "cuda":
+            makers.append(lambda: torch.Generator("cuda").manual_seed(9))
     else:
         makers = [lambda: np.random.default_rng(9), lambda: np.random.RandomState(9)]
     for make in makers:

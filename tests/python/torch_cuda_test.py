@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA tensors of torch: the device of outputs, the current stream, CUDA graphs, threads. Values of
+all operators on CUDA tensors are checked by the tests that take the fixture `tensors`."""
+import threading
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: tools/setup --dev installs it")
+if not torch.cuda.is_available():
+    pytest.skip("torch sees no CUDA device", allow_module_level=True)
+
+from attention_oracle import PagedBatch, attention, check_attention  # noqa: E402
+from conftest import CudaTensors  # noqa: E402
+
+import flashinfer  # noqa: E402
+
+HEADS, KV_HEADS, DIM, PAGE = 8, 2, 128, 16
+LONG = 100_000_000  # cycles: longer than the host takes for any call here
+cuda = CudaTensors()
+
+
+def values(*shape, dtype=torch.bfloat16):
+    return torch.randn(*shape, dtype=dtype, device="cuda")
+
+
+def workspace(num_bytes=32 << 20):
+    return torch.empty(num_bytes, dtype=torch.uint8, device="cuda")
+
+
+def table(*numbers):
+    return torch.tensor(numbers, dtype=torch.int32, device="cuda")
+
+
+def calls():
+    """Functions of new tensors, by name: what they return is made by the package."""
+    k, v = values(40, KV_HEADS, DIM), values(40, KV_HEADS, DIM)
+    probs = torch.softmax(values(3, 1000, dtype=torch.float32), -1)
+    q8 = values(4, 6, 64).to(torch.float8_e4m3fn)
+    one = torch.ones(1, device="cuda")
+    return {
+        "rmsnorm": lambda: flashinfer.rmsnorm(values(5, 256), values(256)),
+        "silu_and_mul": lambda: flashinfer.silu_and_mul(values(5, 256)),
+        "apply_rope_pos_ids": lambda: flashinfer.apply_rope_pos_ids(
+            values(5, HEADS, DIM), values(5, KV_HEADS, DIM), table(0, 1, 2, 3, 4)),
+        "single_decode": lambda: flashinfer.single_decode_with_kv_cache(
+            values(HEADS, DIM), k, v, return_lse=True),
+        "single_prefill": lambda: flashinfer.single_prefill_with_kv_cache(
+            values(7, HEADS, DIM), k, v, causal=True, return_lse=True),
+        "merge_state": lambda: flashinfer.merge_state(
+            values(5, HEADS, DIM), values(5, HEADS, dtype=torch.float32), values(5, HEADS, DIM),
+            values(5, HEADS, dtype=torch.float32)),
+        "softmax": lambda: flashinfer.sampling.softmax(values(3, 1000, dtype=torch.float32)),
+        "sampling_from_probs": lambda: flashinfer.sampling.sampling_from_probs(probs),
+        "top_k_top_p": lambda: flashinfer.sampling.top_k_top_p_sampling_from_probs(
+            probs, top_k=torch.full((3,), 20, dtype=torch.int32, device="cuda"), top_p=0.9),
+        "top_k": lambda: flashinfer.topk.top_k(probs, 7),
+        "packbits": lambda: flashinfer.packbits(values(99) > 0),
+        "bmm_fp8": lambda: flashinfer.bmm_fp8(q8, q8.transpose(1, 2), one, one, torch.bfloat16),
+    }
+
+
+@pytest.mark.parametrize("name", calls())
+def test_outputs_are_on_the_device(name):
+    made = calls()[name]()
+    for out in made if isinstance(made, tuple) else (made,):
+        assert out.device == torch.device("cuda", torch.cuda.current_device())
+
+
+def batch_of(rng, kv_lens):
+    return PagedBatch(rng, kv_lens, page_size=PAGE, heads=KV_HEADS, dim=DIM, dtype="float16",
+                      tensors=cuda)
+
+
+def expected(batch, q, q_lens=None):
+    q_lens = [1] * len(batch.kv_lens) if q_lens is None else q_lens
+    begins = np.concatenate([[0], np.cumsum(q_lens)])
+    parts = [attention(cuda.read(q)[begins[b]:begins[b + 1]], batch.keys(b), batch.values(b),
+                       causal=True) for b in range(len(q_lens))]
+    return tuple(np.concatenate(part) for part in zip(*parts))
+
+
+def on_a_slow_stream(fill, call):
+    """call() behind fill() on a stream of its own that has something long to do first."""
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(LONG)
+        fill()
+        out = call()
+        assert not stream.query(), "the stream was waited for"
+    stream.synchronize()
+    return out
+
+
+def test_calls_are_on_the_current_stream(rng):
+    want, x, weight = values(64, 256), torch.zeros(64, 256, device="cuda").bfloat16(), values(256)
+    flashinfer.rmsnorm(x, weight)  # compiled
+    out = on_a_slow_stream(lambda: x.copy_(want), lambda: flashinfer.rmsnorm(x, weight))
+    assert (out == flashinfer.rmsnorm(want, weight)).all() and out.isfinite().all()
+
+    batch, want = batch_of(rng, [300, 17, 5000]), values(3, HEADS, DIM, dtype=torch.float16)
+    q = torch.zeros_like(want)
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace())
+    wrapper.plan(*batch.tables(cuda), HEADS, KV_HEADS, DIM, PAGE, q_data_type=torch.float16)
+    wrapper.run(q, batch.cache)
+    out, lse = on_a_slow_stream(lambda: q.copy_(want),
+                                lambda: wrapper.run(q, batch.cache, return_lse=True))
+    check_attention(cuda, out, lse, expected(batch, want), "float16")
+
+
+def captured(call):
+    """A graph of call(), which has run before, and what it returned while it was captured."""
+    for _ in range(2):
+        call()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        made = call()
+    return graph, made
+
+
+def test_graph_of_a_row_operator():
+    x, weight = values(64, 256), values(256)
+    graph, out = captured(lambda: flashinfer.rmsnorm(x, weight))
+    for _ in range(3):
+        x.normal_()
+        out.fill_(float("nan"))
+        graph.replay()
+        assert (out == flashinfer.rmsnorm(x, weight)).all()
+
+
+def test_graph_of_a_sampler_draws_anew():
+    probs = torch.full((64, 1000), 1e-3, device="cuda")
+    graph, out = captured(lambda: flashinfer.sampling.sampling_from_probs(probs))
+    drawn = []
+    for _ in range(3):
+        graph.replay()
+        drawn.append(out.cpu())
+        assert ((drawn[-1] >= 0) & (drawn[-1] < 1000)).all()
+    assert not (drawn[0] == drawn[1]).all() and not (drawn[1] == drawn[2]).all()
+
+
+@pytest.mark.parametrize("use_tensor_cores", [False, True])
+def test_graph_of_decode(rng, use_tensor_cores):
+    """Captured once; plan() for other lengths, then replayed."""
+    count, most = 5, 600
+    indices = torch.zeros(count * -(-most // PAGE), dtype=torch.int32, device="cuda")
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(
+        workspace(), use_cuda_graph=True, use_tensor_cores=use_tensor_cores,
+        paged_kv_indptr_buffer=table(*range(count + 1)), paged_kv_indices_buffer=indices,
+        paged_kv_last_page_len_buffer=table(*[1] * count))
+    batches = [batch_of(rng, [most] * count)]
+    batches += [batch_of(rng, rng.integers(1, most, count).tolist()) for _ in range(3)]
+    pool = max(batch.cache.shape[0] for batch in batches)
+    cache = torch.zeros(pool, *batches[0].cache.shape[1:], dtype=torch.float16, device="cuda")
+    q = values(count, HEADS, DIM, dtype=torch.float16)
+
+    def take(batch):
+        wrapper.plan(*batch.tables(cuda), HEADS, KV_HEADS, DIM, PAGE, q_data_type=torch.float16)
+        cache[:batch.cache.shape[0]] = batch.cache
+        q.normal_()
+
+    take(batches[0])
+    graph, (out, lse) = captured(lambda: wrapper.run(q, cache, return_lse=True))
+    for batch in batches:
+        take(batch)
+        out.fill_(float("nan"))
+        graph.replay()
+        check_attention(cuda, out, lse, expected(batch, q), "float16")
+
+
+def test_graph_of_prefill(rng):
+    q_lens, most = [33, 7, 60], 300
+    indices = torch.zeros(3 * -(-most // PAGE), dtype=torch.int32, device="cuda")
+    wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(
+        workspace(), use_cuda_graph=True, qo_indptr_buf=table(0, 1, 2, 3),
+        paged_kv_indptr_buf=table(0, 1, 2, 3), paged_kv_indices_buf=indices,
+        paged_kv_last_page_len_buf=table(1, 1, 1))
+    q = values(100, HEADS, DIM, dtype=torch.float16)
+    batches = [(q_lens, batch_of(rng, [most] * 3)), (q_lens[::-1], batch_of(rng, [61, 250, 40])),
+               ([1, 1, 98], batch_of(rng, [200, 1, 98]))]
+    pool = max(batch.cache.shape[0] for _, batch in batches)
+    cache = torch.zeros(pool, *batches[0][1].cache.shape[1:], dtype=torch.float16, device="cuda")
+
+    def take(lens, batch):
+        wrapper.plan(table(0, *np.cumsum(lens).tolist()), *batch.tables(cuda), HEADS, KV_HEADS, DIM,
+                     PAGE, causal=True, q_data_type=torch.float16)
+        cache[:batch.cache.shape[0]] = batch.cache
+        q.normal_()
+
+    take(*batches[0])
+    graph, (out, lse) = captured(lambda: wrapper.run(q, cache, return_lse=True))
+    for lens, batch in batches:
+        take(lens, batch)
+        out.fill_(float("nan"))
+        graph.replay()
+        check_attention(cuda, out, lse, expected(batch, q, lens), "float16")
+
+
+def test_threads_have_streams_of_their_own():
+    weight, wrong = values(256), []
+
+    def work():
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(20):
+                x = values(64, 256)
+                out = flashinfer.rmsnorm(x, weight).float()
+                want = torch.nn.functional.rms_norm(x.float(), (256,), weight.float(), 1e-6)
+                if not torch.allclose(out, want, rtol=2e-2, atol=2e-2):
+                    wrong.append(out)
+
+    torch.cuda.synchronize()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_errors_name_the_device():
+    with pytest.raises(ValueError, match="weight"):
+        flashinfer.rmsnorm(values(5, 256), values(256).cpu())
