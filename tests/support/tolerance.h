@@ -43,6 +43,7 @@ inline Tolerance LseTolerance() { return {2e-3, 1e-5}; }
 /// Equal infinities are near; NaN is near nothing.
 inline bool Near(double actual, double expected, Tolerance tolerance) {
   if (actual == expected) return true;
+  if (std::isinf(expected)) return false;  // else anything is within an infinite distance
   return std::abs(actual - expected) <=
          tolerance.absolute + tolerance.relative * std::abs(expected);
 }

@@ -91,7 +91,7 @@ __device__ __forceinline__ void WriteOutput(const DecodeParams& p, const Tile& t
   const int64_t head = tile.first_row + row;
   float scale = p.v_scale;
   if (p.v_scales.data != nullptr) scale *= ValueOf(p.v_scales, tile.kv_head);
-  if (p.sinks.data != nullptr) {
+  if (p.sinks.data != nullptr && r.sum > 0) {  // a row that sees no key has no weights
     const float sink = ValueOf(p.sinks, head) * tile::kLog2E;
     const float with_sink = fmaxf(r.max, sink);
     const float factor = tile::Exp2Guarded(r.max, with_sink);
