@@ -112,6 +112,9 @@ def drawn_seed(rows: Any, generator: Any, num_words: int) -> tuple[Any, Any]:
                                  generator=generator), 0
     if generator is None:
         generator = framework.cuda.default_generators[rows.device.index]
+    elif generator.device.type == "cpu":
+        return int(framework.randint(0, 2**63 - 1, (1,), dtype=framework.int64,
+                                     generator=generator)), 0
     offset = generator.get_offset()
     generator.set_offset(offset + (num_words + 3) // 4 * 4)
     return _signed(generator.initial_seed()), offset

@@ -75,7 +75,7 @@ class CudaTensors(TorchTensors):
         return super().full(shape, value, dtype).cuda()
 
     def read(self, tensor):
-        assert tensor.is_cuda
+        assert tensor.is_cuda, "the tensor is in host memory"
         return super().read(tensor.cpu())
 
 

@@ -63,7 +63,8 @@ def test_paged(tensors, rng, dtype, kpe, causal, use_cuda_graph):
     batch = Batch(tensors, rng, kv_lens, kpe, dtype)
     q_nope = tensors.make(rng.standard_normal((11, HEADS, CKV)), dtype)
     q_pe = tensors.make(rng.standard_normal((11, HEADS, kpe)), dtype)
-    tables = [tensors.make(t) for t in (np.array([0, 1, 4, 9, 11], np.int32), batch.indptr,
+    longer = np.append(batch.indptr, np.int32([3, 1]))  # what is behind is not read
+    tables = [tensors.make(t) for t in (np.array([0, 1, 4, 9, 11], np.int32), longer,
                                         batch.indices, batch.kv_lens)]
     buffers = [tensors.full((len(t) + 3 * (i == 2),), -1, "int32") for i, t in enumerate(tables)]
     wrapper = flashinfer.BatchMLAPagedAttentionWrapper(

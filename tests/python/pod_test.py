@@ -88,7 +88,7 @@ def test_batch_pod(tensors, rng):
 def test_batch_attention(tensors, rng, causal, layout):
     kv_lens = [20, 7, 40, 0]
     batch = Batch(tensors, rng, [1, 5, 33, 2], kv_lens, "bfloat16", layout)
-    wrapper = flashinfer.BatchAttention(layout, "cpu")
+    wrapper = flashinfer.BatchAttention(layout, "cuda" if tensors.name == "cuda" else "cpu")
     lens = tensors.make(np.array(kv_lens, np.int32))
     wrapper.plan(batch.indptr, *batch.tables[:2], lens, HEADS, KV_HEADS, DIM, DIM, PAGE, causal,
                  logits_soft_cap=3.0)

@@ -144,7 +144,7 @@ def test_items(tensors, rng):
     row = np.zeros(room, np.uint16)
     row[:len(places)] = places
     batch.plan(causal=True, prefix_len_ptr=tensors.make(np.array(prefix, np.uint32)),
-               token_pos_in_items_ptr=tensors.make(row[:-2]), token_pos_in_items_len=room,
+               token_pos_in_items_ptr=tensors.make(row[:-2]), token_pos_in_items_len=tensors.make(np.array(room, np.uint32)),
                max_item_len_ptr=tensors.make(np.array([max(items)], np.uint16)))
     out = tensors.read(batch.wrapper.run(batch.q, batch.batch.cache))
     o, _ = batch.expected()
@@ -341,7 +341,8 @@ def test_errors_name_the_argument(tensors, rng):
             ("q", lambda: batch.wrapper.run(batch.q[:-1], batch.batch.cache)),
             ("window_left", lambda: batch.wrapper.run(batch.q, batch.batch.cache, window_left=1)),
             ("cache", lambda: batch.wrapper.run(batch.q, batch.batch.cache[:, :, :8])),
-            ("indices", lambda: batch.wrapper.run(batch.q, batch.batch.cache[:1])),
+            *([("indices", lambda: batch.wrapper.run(batch.q, batch.batch.cache[:1]))]
+              if tensors.name != "cuda" else []),  # where they cannot be read
             ("q_scales", lambda: batch.wrapper.run(
                 batch.q, batch.batch.cache, tensors.full((HEADS + 1,), 1, "float32")))):
         with pytest.raises(ValueError, match=match):
@@ -355,10 +356,34 @@ def test_errors_name_the_argument(tensors, rng):
             prefill.BatchPrefillWithRaggedKVCacheWrapper(workspace(tensors)).plan(
                 batch.indptr, batch.indptr, HEADS, KV_HEADS, DIM, **{name: batch.indptr})
     with pytest.raises(NotImplementedError, match="cudnn"):
-        prefill.BatchPrefillWithPagedKVCacheWrapper(workspace(tensors), backend="cudnn")
+        prefill.BatchPrefillWithRaggedKVCacheWrapper(workspace(tensors), backend="cudnn")
     with pytest.raises(TypeError, match="dtype_kv"):
         prefill.BatchPrefillWithPagedKVCacheWrapper(workspace(tensors), jit_args=["x", "y"])
     with pytest.raises(NotImplementedError, match="kv_data_type"):
         batch.wrapper.plan(batch.indptr, *tables, *SIZES, kv_data_type="uint8")
     batch.plan(causal=True, window_left=2)
     batch.check(causal=True, window_left=2)
+
+
+@pytest.mark.parametrize("use_cuda_graph", [False, True])
+def test_tables_of_cudnn(tensors, rng, use_cuda_graph):
+    """Where requests begin is in elements of q, and pages are [heads, tokens, head_dim]."""
+    batch = Paged(tensors, rng, [5, 1, 9], [5, 40, 130], layout="HND")
+    buffers = {name: tensors.full((size,), 0, "int32") for name, size in (
+        ("qo_indptr_buf", 4), ("paged_kv_indptr_buf", 4), ("paged_kv_indices_buf", 20),
+        ("paged_kv_last_page_len_buf", 3))} if use_cuda_graph else {}
+    wrapper = prefill.BatchPrefillWithPagedKVCacheWrapper(
+        workspace(tensors), use_cuda_graph=use_cuda_graph, backend="cudnn", **buffers)
+    lens = {"seq_lens": tensors.make(np.array([5, 40, 130], np.int32).reshape(3, 1, 1, 1)),
+            "seq_lens_q": tensors.make(np.array([5, 1, 9], np.int32).reshape(3, 1, 1, 1))}
+    rows, elements = batch.indptr, tensors.make(starts([5, 1, 9]) * HEADS * DIM)
+    batch.indptr = elements
+    batch.plan(wrapper, causal=True, **lens)
+    batch.check(wrapper, causal=True)
+    if use_cuda_graph:
+        assert (tensors.read(buffers["qo_indptr_buf"]) == starts([5, 1, 9])).all()
+    with pytest.raises(ValueError, match="seq_lens"):
+        batch.plan(wrapper)
+    batch.indptr = rows
+    with pytest.raises(ValueError, match="multiples of 256"):
+        batch.plan(wrapper, **lens)

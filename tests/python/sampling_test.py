@@ -305,6 +305,7 @@ def test_generator_of_a_cuda_device(monkeypatch):
         is_cuda = True
 
     class Generator:
+        device = torch.device("cuda")
         offset = 8
 
         def initial_seed(self):

@@ -8,6 +8,7 @@ from .arguments import (
     check_most,
     copy_into,
     host,
+    like,
     on_device,
     page_lens,
     refuse,
@@ -23,6 +24,15 @@ def diff(indptr):
     import numpy
 
     return numpy.diff(as_numpy(indptr))
+
+
+def rows_of_elements(qo_indptr, row_size):
+    """Rows of q for where requests begin in elements."""
+    elements = as_numpy(qo_indptr)
+    if (elements % row_size).any():
+        raise ValueError(f"qo_indptr: is {elements}, expected multiples of {row_size}, the elements "
+                         "of a row of q, with the backend cudnn")
+    return like(elements // row_size, qo_indptr)
 
 
 class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
@@ -44,7 +54,9 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
         custom_mask_buf: ``[most bytes]`` uint8, for a graph with masks.
         mask_indptr_buf: ``[num_requests + 1]`` int32, for a graph with masks.
         backend: ``"auto"``, ``"fa2"`` and ``"fa3"`` mean the fastest here; or ``"cpu"``,
-            ``"cuda"`` or a candidate such as ``"cuda.mma"``.
+            ``"cuda"`` or a candidate such as ``"cuda.mma"``. ``"cudnn"`` is the fastest here, too,
+            with tables and caches as that library has them: plan() takes qo_indptr in elements of
+            q and needs seq_lens and seq_lens_q, pages are [num_kv_heads, page_size, head_dim].
         jit_args, jit_kwargs: what gen_customize_batch_prefill_module() takes behind `backend`: a
             variant of attention in CUDA C++. run() then takes its tensors and its scalars behind
             the cache. On CUDA devices; that of attention sinks everywhere.
@@ -54,9 +66,12 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
                  qo_indptr_buf=None, paged_kv_indptr_buf=None, paged_kv_indices_buf=None,
                  paged_kv_last_page_len_buf=None, custom_mask_buf=None, mask_indptr_buf=None,
                  backend="auto", jit_args=None, jit_kwargs=None):
+        is_cudnn = backend == "cudnn"
         super().__init__(
-            float_workspace_buffer, kv_layout, backend,
-            variant_of(jit_args, jit_kwargs, gen_customize_batch_prefill_module, backend))
+            float_workspace_buffer, "HND" if is_cudnn else kv_layout,
+            "auto" if is_cudnn else backend, variant_of(jit_args, jit_kwargs,
+                                                        gen_customize_batch_prefill_module, backend))
+        self._is_cudnn = is_cudnn
         if use_cuda_graph:
             check_graph_buffers(qo_indptr_buf=qo_indptr_buf,
                                 paged_kv_indptr_buf=paged_kv_indptr_buf,
@@ -124,6 +139,10 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             ValueError: a shape, length or size is wrong; names the argument.
             NotImplementedError: no backend takes the problem; the message has each one's reason.
         """
+        if self._is_cudnn:
+            if seq_lens is None or seq_lens_q is None:
+                raise ValueError("seq_lens, seq_lens_q: must be given with the backend cudnn")
+            qo_indptr = rows_of_elements(qo_indptr, num_qo_heads * head_dim_qk)
         qo_host = host(qo_indptr)
         kv_host = host(paged_kv_indptr)
         last_host = host(paged_kv_last_page_len)

@@ -106,8 +106,8 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
 
         Args:
             qo_indptr: ``[num_requests + 1]`` int32, not decreasing, first 0: rows of q.
-            kv_indptr: ``[num_requests + 1]`` int32, likewise: pages.
-            kv_indices: ``[kv_indptr[-1]]`` int32, on the wrapper's device.
+            kv_indptr: ``[num_requests + 1]`` int32, likewise: pages. What is behind is not read.
+            kv_indices: ``[kv_indptr[num_requests]]`` int32, on the wrapper's device.
             kv_len_arr: ``[num_requests]`` int32, at most what the request's pages hold.
             head_dim_ckv: of latents, a multiple of 8 up to 512.
             head_dim_kpe: of the part with positions, likewise, or 0.
@@ -125,6 +125,7 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
         fields = (dtype_q, dtype_code("kv_data_type", kv_data_type), dtype_q, num_heads,
                   head_dim_ckv, head_dim_kpe, page_size, int(causal), -1, 0, self._arch,
                   number("sm_scale", sm_scale), 0.0)
+        kv_indptr = kv_indptr[:len(kv_len_arr) + 1]
         if self._use_cuda_graph:
             given = {"qo_indptr": qo_indptr, "kv_indptr": kv_indptr, "kv_indices": kv_indices,
                      "kv_len_arr": kv_len_arr}

@@ -24,6 +24,7 @@ def batch_mask(q_lens, kv_lens, *, causal, custom_mask, packed_custom_mask, pref
     import numpy
 
     if prefix_len_ptr is not None:
+        token_pos_in_items_len = int(token_pos_in_items_len)  # of a tensor, too
         if token_pos_in_items_ptr is None or token_pos_in_items_len <= 0:
             raise ValueError("token_pos_in_items_ptr, token_pos_in_items_len: are needed with "
                              "prefix_len_ptr")
