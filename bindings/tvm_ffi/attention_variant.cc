@@ -22,14 +22,15 @@ std::vector<std::string> Strings(const Array<String>& words) {
 
 Variant Make(const String& struct_name, const String& text, const Array<String>& tensor_names,
              const Array<String>& tensor_types, const Array<String>& scalar_names,
-             const Array<String>& scalar_types) {
+             const Array<String>& scalar_types, bool transforms_output) {
   return Variant(tvm::ffi::make_object<VariantObject>(
       AttentionVariant::FromDeclaration({.struct_name = struct_name,
                                          .text = text,
                                          .tensor_names = Strings(tensor_names),
                                          .tensor_types = Strings(tensor_types),
                                          .scalar_names = Strings(scalar_names),
-                                         .scalar_types = Strings(scalar_types)})));
+                                         .scalar_types = Strings(scalar_types),
+                                         .transforms_output = transforms_output})));
 }
 
 }  // namespace

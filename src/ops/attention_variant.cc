@@ -108,6 +108,7 @@ AttentionVariant::Code ReadText(std::string_view file_name, std::string_view tex
                               .file_name = std::string(file_name.substr(file_name.rfind('/') + 1)),
                               .struct_name = "Variant",
                               .uses_macros = false,
+                              .transforms_output = true,
                               .text = std::string(text),
                               .parameters = {}};
   for (std::string_view rest = text; !rest.empty();) {
@@ -148,6 +149,7 @@ std::shared_ptr<const AttentionVariant::Code> Finish(AttentionVariant::Code code
                    "variant: '{}' is no name of a file for the compiler", code.file_name);
   std::string all = fmt::format("{}\n{}\n{}\n{}\n", code.uses_macros, code.struct_name,
                                 code.file_name, code.text);
+  if (!code.transforms_output) all.append("untransformed outputs\n");
   for (const VariantParameter& p : code.parameters) {
     all.append(fmt::format("{}{} {}\n", Name(p.dtype), p.is_tensor ? "[]" : "", p.name));
   }
@@ -189,6 +191,7 @@ AttentionVariant AttentionVariant::FromDeclaration(const VariantDeclaration& d) 
             .file_name = d.struct_name,
             .struct_name = d.struct_name,
             .uses_macros = true,
+            .transforms_output = d.transforms_output,
             .text = d.text,
             .parameters = {}};
   code.parameters.reserve(d.tensor_names.size() + d.scalar_names.size());

@@ -19,6 +19,7 @@ struct AttentionVariant::Code {
   std::string file_name;    ///< in the compiler's messages
   std::string struct_name;  ///< that the text declares
   bool uses_macros = false;
+  bool transforms_output = true;  ///< see VariantDeclaration
   std::string text;
   std::vector<VariantParameter> parameters;
 };

@@ -313,9 +313,21 @@ def test_variants():
         "fa2", "sigmoid", *types, 64, 64, *user, ROW_SIGMOID).build_and_load()
     out = DeviceArray(nans(1, 4, 64, dtype=f16))
     record = flashinfer.attention.single._record("NHD", 0, "auto", "NONE", -1, *[None] * 4)
-    lib.single_attention_variant(record, single.made, one, DeviceArray(k[:9]), DeviceArray(v[:9]),
-                                 out, None, *single.values((bias, 0.125)))
+    few = [DeviceArray(x[:9]) for x in (k, v)]
+    lib.single_attention_variant(record, single.made, one, *few, out, None,
+                                 *single.values((bias, 0.125)))
     check(out, 0, 1)
+    # Decode divides by the sum of weights, whatever the variant makes of outputs.
+    softmax = ROW_SIGMOID.replace("use_softmax = false", "use_softmax = true").replace(
+        "return math::ptx_rcp", "return 0; return math::ptx_rcp").replace(
+        "scale_log2, bias_log2;", "scale_log2, bias_log2, sm_scale_log2 = 1;")
+    mean = jit.gen_customize_single_decode_module(
+        "mean", *types, 64, 64, *user, softmax).build_and_load()
+    row, out = DeviceArray(q[0]), DeviceArray(nans(4, 64, dtype=f16))
+    lib.single_attention_variant(record, mean.made, row, *few, out, None,
+                                 *mean.values((bias, 0.125)))
+    want = v[:9].astype(np.float64).mean(0).repeat(2, 0)
+    assert np.abs(out.read().astype(np.float64) - want).max() < 2e-3
     try:
         ragged.run(*on, bias, out=out)
     except ValueError as error:

@@ -86,3 +86,22 @@ def test_names_still_to_come_say_so():
     for name in ("fused_rmsnorm_silu", "fused_qk_rmsnorm_rope", "rmsnorm_fp4quant"):
         with pytest.raises(NotImplementedError, match=name):
             getattr(flashinfer, name)(None)
+
+
+def test_names_of_triton(tensors, rng):
+    from flashinfer import triton
+
+    x, residual, weight = (tensors.make(rng.standard_normal(s), "float32")
+                           for s in ((3, 64), (3, 64), 64))
+    out = tensors.full((3, 64), np.nan, "float32")
+    triton.norm.rms_norm(x, weight, out, 1e-6)
+    assert (tensors.read(out) == tensors.read(flashinfer.rmsnorm(x, weight))).all()
+    both = tensors.read(x) + tensors.read(residual)
+    triton.norm.rms_norm_add_residual(x, residual, weight, 1e-6)
+    np.testing.assert_allclose(tensors.read(residual), both, rtol=1e-6)
+    half = triton.activation.silu_and_mul(x)
+    assert (tensors.read(half) == tensors.read(flashinfer.silu_and_mul(x))).all()
+    with pytest.raises(NotImplementedError, match="out_scale"):
+        triton.norm.rms_norm(x, weight, out, 1e-6, out_scale=1.0)
+    with pytest.raises(NotImplementedError, match="gemm_persistent"):
+        triton.sm_constraint_gemm.gemm_persistent(x, x)

@@ -32,6 +32,9 @@ struct VariantDeclaration {
   std::vector<std::string> tensor_types;
   std::vector<std::string> scalar_names;
   std::vector<std::string> scalar_types;
+  /// False: outputs are weighted means, or sums without softmax, and REGISTER_OUTPUT_TRANSFORM is
+  /// not called, as in that library's decode on CUDA cores.
+  bool transforms_output = true;
 };
 
 /// A user's code for attention on CUDA devices, in C++ for the device; docs/variants.md shows how

@@ -17,7 +17,7 @@ from .arguments import (
 )
 from .planned import PlannedWrapper, make_lse, options
 from .record import MASK_CAUSAL, MASK_NONE, split_tokens
-from .variant import variant_of
+from .variant import decode_variant_of
 
 # In the order in which plan() of the original once took them by position.
 _ONCE_POSITIONAL = ("pos_encoding_mode", "window_left", "logits_soft_cap", "q_data_type",
@@ -54,7 +54,8 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                  paged_kv_indices_buffer=None, paged_kv_last_page_len_buffer=None,
                  backend="auto", jit_args=None):
         super().__init__(float_workspace_buffer, kv_layout, backend,
-                         variant_of(jit_args, None, gen_customize_batch_decode_module))
+                         decode_variant_of(jit_args, use_tensor_cores,
+                                           gen_customize_batch_decode_module))
         if use_cuda_graph:
             check_graph_buffers(paged_kv_indptr_buffer=paged_kv_indptr_buffer,
                                 paged_kv_indices_buffer=paged_kv_indices_buffer,

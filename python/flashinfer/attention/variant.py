@@ -18,6 +18,7 @@ class Variant:
     tensor_types: tuple
     scalar_names: tuple
     scalar_types: tuple
+    transforms_output: bool = True  # false: as in the original's decode on CUDA cores
 
     @property
     def is_sinks(self):
@@ -32,7 +33,7 @@ class Variant:
         """The library's object."""
         return made_for(self, lib.attention_variant_make(
             self.struct_name, self.text, self.tensor_names, self.tensor_types, self.scalar_names,
-            self.scalar_types))
+            self.scalar_types, self.transforms_output))
 
     def values(self, arguments):
         """(tensors, numbers) of a run's further arguments: the tensors, then the scalars."""
@@ -45,6 +46,14 @@ class Variant:
                                          zip(self.scalar_names, arguments[count:])]
 
 
+def decode_variant_of(jit_args, use_tensor_cores, generator):
+    """variant_of() for decode."""
+    variant = variant_of(jit_args, None, generator)
+    if variant is None:
+        return None
+    return dataclasses.replace(variant, transforms_output=use_tensor_cores)
+
+
 def variant_of(jit_args, jit_kwargs, generator, *first):
     """What `jit_args` of a wrapper ask for, which `generator` takes behind `first`; None without.
     """
@@ -53,5 +62,4 @@ def variant_of(jit_args, jit_kwargs, generator, *first):
             raise ValueError("jit_kwargs: is given without jit_args")
         return None
     spec = generator(*first, *jit_args, **(jit_kwargs or {}))
-    spec.build()
-    return spec.variant
+    return spec.build_and_load()

@@ -57,8 +57,11 @@ jit::UserCode UserCodeOf(const AttentionVariant& variant, std::string_view spec_
   text.append(fmt::format("}};\nstatic_assert(sizeof(VariantParams) == {});\n",
                           sizeof(kernels::VariantCall) + 8 * code.parameters.size()));
   text.append(fmt::format("#line 1 \"{}\"\n{}", code.file_name, code.text));
-  const std::string type = fmt::format("{}Variant<{}, VariantParams>",
-                                       code.uses_macros ? "Macro" : "User", code.struct_name);
+  const std::string user = code.transforms_output
+                               ? code.struct_name
+                               : fmt::format("UntransformedOutput<{}>", code.struct_name);
+  const std::string type =
+      fmt::format("{}Variant<{}, VariantParams>", code.uses_macros ? "Macro" : "User", user);
   return {.name = "variant=" + code.name,
           .header = code.uses_macros ? "kernels/attention/variant_macros_block.cuh"
                                      : "kernels/attention/variant_user.cuh",

@@ -77,6 +77,16 @@ struct AttentionVariantBase {
 
 namespace kernels {
 
+/// `User` without its transformation of outputs.
+template <class User>
+struct UntransformedOutput : User {
+  using User::User;
+  REGISTER_OUTPUT_TRANSFORM(params, output, batch_idx, qo_idx, qo_head_idx, m, d, scale, {
+    if constexpr (!User::use_softmax) return output;
+    return m == -math::inf ? 0.0f : output * math::ptx_rcp(d);
+  })
+};
+
 /// The call as such code asks for it; the parameters of the variant follow as members.
 struct MacroCall : VariantCall {
   __device__ __host__ uint32_t get_qo_len(uint32_t batch_idx) const {

@@ -89,7 +89,7 @@ def _module_name(prefix, arguments):
     return name + ("_sm90" if arguments.get("backend") == "fa3" else "")
 
 
-def _spec_of_variant(arguments):
+def _spec_of_variant(arguments, transforms_output):
     if "variant_name" not in arguments or "use_profiler" in arguments:
         return spec_named(arguments["uri"], refusal="variants are not there in this operator")
     if arguments["pos_encoding_mode"] not in (0, "NONE"):
@@ -99,7 +99,8 @@ def _spec_of_variant(arguments):
     names = [tuple(arguments[f"additional_{kind}"]) for kind in (
         "tensor_names", "tensor_dtypes", "scalar_names", "scalar_dtypes")]
     return spec_named(arguments["uri"],
-                      Variant(arguments["variant_name"], arguments["variant_decl"], *names))
+                      Variant(arguments["variant_name"], arguments["variant_decl"], *names,
+                              transforms_output))
 
 
 def _generator(name, prefix, words):
@@ -110,7 +111,7 @@ def _generator(name, prefix, words):
         bound.apply_defaults()
         arguments = bound.arguments
         return (spec_named(_module_name(prefix, arguments)) if prefix
-                else _spec_of_variant(arguments))
+                else _spec_of_variant(arguments, transforms_output="single_decode" not in name))
 
     generator.__name__ = generator.__qualname__ = name
     generator.__signature__ = signature
