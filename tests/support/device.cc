@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "core/check.h"
 #include "cuda/memory.h"
@@ -34,19 +35,20 @@ const DeviceCopies::Copy* DeviceCopies::Find(const void* host) const {
   return nullptr;
 }
 
-const DeviceCopies::Copy& DeviceCopies::Add(const void* host, size_t bytes, bool is_tensor) {
+const DeviceCopies::Copy& DeviceCopies::Add(const void* host, size_t bytes,
+                                            std::shared_ptr<const HostTensor::Bytes> tensor_bytes) {
   void* block = cuda::Allocate(nullptr, bytes + 1, device_);  // an address even for nothing
   FLASHINFER_ASSERT(block != nullptr, "no device memory for a test");
   cuda::CopyToDevice(block, host, bytes, {device_});
   cuda::Synchronize({device_});
-  copies_.push_back({static_cast<const uint8_t*>(host), bytes, block, is_tensor});
+  copies_.push_back({static_cast<const uint8_t*>(host), bytes, block, std::move(tensor_bytes)});
   return copies_.back();
 }
 
 TensorView DeviceCopies::operator()(const HostTensor& tensor) {
   if (device_.type == DeviceType::kCpu) return tensor.view();
   const uint8_t* host = tensor.bytes().data();
-  if (Find(host) == nullptr) Add(host, tensor.bytes().size(), true);
+  if (Find(host) == nullptr) Add(host, tensor.bytes().size(), tensor.SharedBytes());
   return (*this)(tensor.view());
 }
 
@@ -56,7 +58,7 @@ TensorView DeviceCopies::operator()(const TensorView& view) {
   if (copy == nullptr) {
     FLASHINFER_ASSERT(view.is_contiguous(), "a strided view of memory that was not copied");
     copy = &Add(view.data(), static_cast<size_t>(view.num_elements() * SizeBytes(view.dtype())),
-                false);
+                nullptr);
   }
   const int64_t offset = view.data_as<const uint8_t>() - copy->host;
   return {static_cast<uint8_t*>(copy->block) + offset, view.dtype(), view.shape(), view.strides(),
@@ -70,7 +72,7 @@ void DeviceCopies::Send() {
 
 void DeviceCopies::Fetch() {
   for (const Copy& copy : copies_) {
-    if (!copy.is_tensor) continue;
+    if (copy.tensor_bytes == nullptr) continue;
     cuda::CopyToHost(const_cast<uint8_t*>(copy.host), copy.block, copy.bytes, {device_});
   }
   if (!copies_.empty()) cuda::Synchronize({device_});

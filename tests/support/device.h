@@ -2,6 +2,7 @@
 // Running a test of host tensors on every device that this machine has.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,8 @@ std::vector<DeviceCandidate> CandidatesOnDevices(typename Op::Problem problem) {
 }
 
 /// Copies of a test's tensors on a device, poisoned margins included. On the CPU they are the
-/// tensors themselves.
+/// tensors themselves. A tensor that ends before this keeps its memory until this ends, so that no
+/// later one is taken for it.
 class DeviceCopies {
  public:
   explicit DeviceCopies(Device device) : device_(device) {}
@@ -59,9 +61,10 @@ class DeviceCopies {
     const uint8_t* host;
     size_t bytes;
     void* block;
-    bool is_tensor;
+    std::shared_ptr<const HostTensor::Bytes> tensor_bytes;  // null for what is no tensor
   };
-  const Copy& Add(const void* host, size_t bytes, bool is_tensor);
+  const Copy& Add(const void* host, size_t bytes,
+                  std::shared_ptr<const HostTensor::Bytes> tensor_bytes);
   const Copy* Find(const void* host) const;
 
   Device device_;

@@ -39,15 +39,16 @@ HostTensor::HostTensor(DType dtype, Dims shape)
     : HostTensor(dtype, shape, TensorView(static_cast<void*>(nullptr), dtype, shape).strides()) {}
 
 HostTensor::HostTensor(DType dtype, Dims shape, Dims strides, int64_t offset)
-    : bytes_(static_cast<size_t>((offset + Extent(shape, strides) + kMargin) * SizeBytes(dtype)),
-             kPoison),
-      view_(bytes_.data() + offset * SizeBytes(dtype), dtype, shape, strides) {}
+    : bytes_(std::make_shared<Bytes>(
+          static_cast<size_t>((offset + Extent(shape, strides) + kMargin) * SizeBytes(dtype)),
+          kPoison)),
+      view_(bytes_->data() + offset * SizeBytes(dtype), dtype, shape, strides) {}
 
 HostTensor HostTensor::Clone() const {
   const int64_t offset =
-      (view_.data_as<const uint8_t>() - bytes_.data()) / SizeBytes(view_.dtype());
+      (view_.data_as<const uint8_t>() - bytes_->data()) / SizeBytes(view_.dtype());
   HostTensor clone(view_.dtype(), view_.shape(), view_.strides(), offset);
-  std::copy(bytes_.begin(), bytes_.end(), clone.bytes_.begin());
+  std::copy(bytes_->begin(), bytes_->end(), clone.bytes_->begin());
   return clone;
 }
 

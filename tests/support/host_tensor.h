@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <new>
 #include <random>
 #include <vector>
@@ -59,10 +60,12 @@ class HostTensor {
   /// Elements in row-major order.
   std::vector<double> Values() const;
   /// All bytes, padding included: two tensors are bit-equal when these are.
-  const Bytes& bytes() const { return bytes_; }
+  const Bytes& bytes() const { return *bytes_; }
+  /// For copies elsewhere that outlive the tensor.
+  std::shared_ptr<const Bytes> SharedBytes() const { return bytes_; }
 
  private:
-  Bytes bytes_;
+  std::shared_ptr<Bytes> bytes_;
   TensorView view_;
 };
 
