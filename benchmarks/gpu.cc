@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on a CUDA device: a table on stdout, JSON lines to the file that is the one argument.
+// Operators on a CUDA device: gpu_benchmark [RESULTS [COMMIT [ONLY]]] prints a table, appends JSON
+// lines to RESULTS, and measures those alone whose operator and case hold the text ONLY.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,8 @@ constexpr double kMultiplyTflopPerS = 764;
 
 class Report {
  public:
-  Report(const char* path, const char* commit) : commit_(commit) {
+  Report(const char* path, std::string commit, std::string only)
+      : commit_(std::move(commit)), only_(std::move(only)) {
     if (path != nullptr) file_.open(path, std::ios::app);
     fmt::print("{}\n{:44} {:>9} {:>9} {:>7}\n", cuda::Properties(kDevice).name, "", "us", "GB/s",
                "floor");
@@ -35,6 +37,7 @@ class Report {
 
   void Measure(const std::string& op, const std::string& text, double bytes,
                const std::function<void(Stream)>& run, const std::string& backend = "cuda.simt") {
+    if (!Wants(op, text)) return;
     const double us = timer_.MedianUs(run);
     const double gb_per_s = bytes / us * 1e-3;
     fmt::print("{:44} {:9.2f} {:9.0f} {:6.0f}%\n", op + " " + text, us, gb_per_s,
@@ -45,6 +48,7 @@ class Report {
   /// The same of what is bound by multiplying.
   void MeasureFlops(const std::string& op, const std::string& text, double flops,
                     const std::function<void(Stream)>& run, const std::string& backend) {
+    if (!Wants(op, text)) return;
     const double us = timer_.MedianUs(run);
     const double tflop_per_s = flops / us * 1e-6;
     fmt::print("{:44} {:9.2f} {:7.0f} T {:6.0f}%\n", op + " " + text, us, tflop_per_s,
@@ -53,6 +57,10 @@ class Report {
   }
 
  private:
+  bool Wants(const std::string& op, const std::string& text) const {
+    return (op + " " + text).find(only_) != std::string::npos;
+  }
+
   void Write(const std::string& op, const std::string& text, const std::string& backend, double us,
              const char* rate_name, double rate, double floor_share) {
     std::fflush(stdout);
@@ -71,6 +79,7 @@ class Report {
 
   GpuTimer timer_{kDevice};
   std::string commit_;
+  std::string only_;
   std::ofstream file_;
 };
 
@@ -307,7 +316,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "gpu_benchmark: {}\n", why);
     return 77;
   }
-  Report report(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "unknown");
+  Report report(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "unknown",
+                argc > 3 ? argv[3] : "");
   MeasureAll(report);
   return 0;
 }
