@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on a CUDA device: gpu_benchmark [RESULTS [COMMIT [ONLY]]] prints a table, appends JSON
-// lines to RESULTS, and measures those alone whose operator and case hold the text ONLY.
+// Operators on a CUDA device: gpu_benchmark [RESULTS [COMMIT [OP [CASE]]]] prints a table and
+// appends JSON lines to RESULTS; of operator OP alone, and its cases that hold the text CASE.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ constexpr double kMultiplyTflopPerS = 764;
 
 class Report {
  public:
-  Report(const char* path, std::string commit, std::string only)
-      : commit_(std::move(commit)), only_(std::move(only)) {
+  Report(const char* path, std::string commit, std::string op, std::string text)
+      : commit_(std::move(commit)), op_(std::move(op)), text_(std::move(text)) {
     if (path != nullptr) file_.open(path, std::ios::app);
     fmt::print("{}\n{:44} {:>9} {:>9} {:>7}\n", cuda::Properties(kDevice).name, "", "us", "GB/s",
                "floor");
@@ -56,11 +56,12 @@ class Report {
     Write(op, text, backend, us, "tflop_per_s", tflop_per_s, tflop_per_s / kMultiplyTflopPerS);
   }
 
- private:
+  bool Wants(const std::string& op) const { return op_.empty() || op_ == op; }
   bool Wants(const std::string& op, const std::string& text) const {
-    return (op + " " + text).find(only_) != std::string::npos;
+    return Wants(op) && text.find(text_) != std::string::npos;
   }
 
+ private:
   void Write(const std::string& op, const std::string& text, const std::string& backend, double us,
              const char* rate_name, double rate, double floor_share) {
     std::fflush(stdout);
@@ -79,7 +80,8 @@ class Report {
 
   GpuTimer timer_{kDevice};
   std::string commit_;
-  std::string only_;
+  std::string op_;
+  std::string text_;
   std::ofstream file_;
 };
 
@@ -198,13 +200,28 @@ struct DecodeShape {
   int32_t num_kv_heads;
   int32_t head_dim;
   int32_t page_size;
+  DType dtype_kv = DType::kBF16;
 };
 
 void MeasureDecode(Report& report, const DecodeShape& d) {
+  const std::string text =
+      fmt::format("B{} S{} {}/{}/{} page {}{}", d.num_requests, d.kv_len, d.num_qo_heads,
+                  d.num_kv_heads, d.head_dim, d.page_size,
+                  d.dtype_kv == DType::kBF16 ? "" : fmt::format(" {}", Name(d.dtype_kv)));
+  if (!report.Wants("batch_decode", text)) return;
   const int64_t pages = (d.kv_len + d.page_size - 1) / d.page_size;
   const int64_t num_pages = d.num_requests * pages;
-  const GpuTensor k({num_pages, d.page_size, d.num_kv_heads, d.head_dim}, kDevice);
-  const GpuTensor v({num_pages, d.page_size, d.num_kv_heads, d.head_dim}, kDevice);
+  // Of 8 bits, two elements are the halves of one: any value takes as long.
+  const int64_t element = SizeBytes(d.dtype_kv);
+  const int64_t stored = d.head_dim * element / 2;
+  const GpuTensor k_memory({num_pages, d.page_size, d.num_kv_heads, stored}, kDevice);
+  const GpuTensor v_memory({num_pages, d.page_size, d.num_kv_heads, stored}, kDevice);
+  const auto as_cache = [&](const TensorView& memory) {
+    return TensorView(memory.data(), d.dtype_kv,
+                      {num_pages, d.page_size, d.num_kv_heads, d.head_dim}, kDevice);
+  };
+  const TensorView k = as_cache(k_memory);
+  const TensorView v = as_cache(v_memory);
   const GpuTensor q({d.num_requests, d.num_qo_heads, d.head_dim}, kDevice);
   const GpuTensor out({d.num_requests, d.num_qo_heads, d.head_dim}, kDevice);
   const GpuTensor indices(Shuffled(d.num_requests * pages), kDevice);
@@ -213,6 +230,7 @@ void MeasureDecode(Report& report, const DecodeShape& d) {
   const std::vector<int32_t> last(static_cast<size_t>(d.num_requests),
                                   static_cast<int32_t>((d.kv_len - 1) % d.page_size + 1));
   AttentionProblem problem;
+  problem.dtype_kv = d.dtype_kv;
   problem.num_qo_heads = d.num_qo_heads;
   problem.num_kv_heads = d.num_kv_heads;
   problem.head_dim_qk = d.head_dim;
@@ -225,10 +243,8 @@ void MeasureDecode(Report& report, const DecodeShape& d) {
                         indices,
                         {last.data(), DType::kI32, {d.num_requests}}});
   report.Measure(
-      "batch_decode",
-      fmt::format("B{} S{} {}/{}/{} page {}", d.num_requests, d.kv_len, d.num_qo_heads,
-                  d.num_kv_heads, d.head_dim, d.page_size),
-      4.0 * static_cast<double>(d.num_requests * d.kv_len) * d.num_kv_heads * d.head_dim,
+      "batch_decode", text,
+      2.0 * static_cast<double>(element * d.num_requests * d.kv_len) * d.num_kv_heads * d.head_dim,
       [&](Stream s) {
         decode.Run(q, {k, v}, out, {}, {}, s);
       },
@@ -243,6 +259,9 @@ struct LinearShape {
 };
 
 void MeasureLinear(Report& report, const LinearShape& l) {
+  const std::string text =
+      fmt::format("{} {}x{}, {} tokens", Name(l.format), l.rows, l.cols, l.num_tokens);
+  if (!report.Wants("linear", text)) return;
   std::mt19937_64 rng(3);
   const std::vector<uint8_t> data = test::RandomWeight(l.format, l.rows, l.cols, rng);
   const PackedWeight weight({data.data(), l.format, l.rows, l.cols}, {.device = kDevice});
@@ -250,9 +269,7 @@ void MeasureLinear(Report& report, const LinearShape& l) {
   const GpuTensor out({l.num_tokens, l.rows}, kDevice);
   const double bytes = static_cast<double>(data.size()) +
                        2.0 * static_cast<double>(l.num_tokens * (l.cols + l.rows));
-  report.Measure("linear",
-                 fmt::format("{} {}x{}, {} tokens", Name(l.format), l.rows, l.cols, l.num_tokens),
-                 bytes, [&](Stream s) { Linear(x, weight, out, {}, s); });
+  report.Measure("linear", text, bytes, [&](Stream s) { Linear(x, weight, out, {}, s); });
 }
 
 void MeasureLinears(Report& report) {
@@ -279,9 +296,12 @@ void MeasureLinears(Report& report) {
 }
 
 void MeasureAll(Report& report) {
-  MeasureRows(report, 1, 4096);
-  MeasureRows(report, 128, 8192);
-  MeasureRows(report, 8192, 8192);
+  if (report.Wants("rmsnorm") || report.Wants("fused_add_rmsnorm") ||
+      report.Wants("silu_and_mul")) {
+    MeasureRows(report, 1, 4096);
+    MeasureRows(report, 128, 8192);
+    MeasureRows(report, 8192, 8192);
+  }
   for (int64_t num_tokens : {1, 128, 8192}) MeasureRope(report, num_tokens);
   for (int64_t page_size : {1, 16, 64}) MeasureAppend(report, page_size);
   for (int64_t num_tokens : {1, 128}) MeasureChain(report, num_tokens);
@@ -295,14 +315,21 @@ void MeasureAll(Report& report) {
                                {256, 1024, 32, 8, 128, 16},
                                {64, 8192, 32, 8, 128, 1},
                                {64, 8192, 64, 8, 64, 16},
+                               {64, 8192, 64, 8, 128, 16, DType::kE4M3},
+                               {64, 8192, 32, 8, 128, 16, DType::kE4M3},
+                               {64, 8192, 16, 8, 128, 16, DType::kE4M3},
+                               {64, 8192, 16, 8, 128, 16},
+                               {64, 8192, 40, 8, 128, 16},
                                {64, 4096, 32, 32, 128, 16}}) {
     MeasureDecode(report, d);
   }
   MeasureLinears(report);
-  MeasurePrefills([&](auto&&... arguments) { report.MeasureFlops(arguments..., "cuda.mma"); },
-                  kDevice);
+  MeasurePrefills(
+      [&](const std::string& op, const std::string& text) { return report.Wants(op, text); },
+      [&](auto&&... arguments) { report.MeasureFlops(arguments..., "cuda.mma"); }, kDevice);
   for (int64_t num_rows : {1, 64, 256}) {
-    MeasureSampling([&](auto&&... arguments) { report.Measure(arguments...); }, kDevice, num_rows);
+    MeasureSampling([&](const std::string& op) { return report.Wants(op); },
+                    [&](auto&&... arguments) { report.Measure(arguments...); }, kDevice, num_rows);
   }
 }
 
@@ -317,7 +344,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   Report report(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "unknown",
-                argc > 3 ? argv[3] : "");
+                argc > 3 ? argv[3] : "", argc > 4 ? argv[4] : "");
   MeasureAll(report);
   return 0;
 }

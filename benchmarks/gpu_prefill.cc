@@ -33,7 +33,12 @@ double NumFlops(const PrefillShape& s) {
          (static_cast<double>(s.kv_len) - unseen) * s.num_qo_heads * s.head_dim;
 }
 
-void MeasurePrefill(const MeasureFlopsFunction& measure, Device device, const PrefillShape& s) {
+void MeasurePrefill(const WantsCaseFunction& wants, const MeasureFlopsFunction& measure,
+                    Device device, const PrefillShape& s) {
+  const std::string text =
+      fmt::format("{} B{} {} of {} {}/{}/{} page {}", s.causal ? "causal" : "full", s.num_requests,
+                  s.q_len, s.kv_len, s.num_qo_heads, s.num_kv_heads, s.head_dim, s.page_size);
+  if (!wants("batch_prefill", text)) return;
   const int64_t pages = s.kv_len / s.page_size;
   const int64_t num_pages = s.num_requests * pages;
   const GpuTensor k({num_pages, s.page_size, s.num_kv_heads, s.head_dim}, device);
@@ -63,18 +68,15 @@ void MeasurePrefill(const MeasureFlopsFunction& measure, Device device, const Pr
   Workspace workspace(device);
   BatchPrefill prefill(workspace);
   prefill.Plan(problem, view(qo_indptr), {view(indptr), indices, view(last)});
-  measure(
-      "batch_prefill",
-      fmt::format("{} B{} {} of {} {}/{}/{} page {}", s.causal ? "causal" : "full", s.num_requests,
-                  s.q_len, s.kv_len, s.num_qo_heads, s.num_kv_heads, s.head_dim, s.page_size),
-      NumFlops(s), [&](Stream stream) {
-        prefill.Run(q, {k, v}, out, {}, {}, stream);
-      });
+  measure("batch_prefill", text, NumFlops(s), [&](Stream stream) {
+    prefill.Run(q, {k, v}, out, {}, {}, stream);
+  });
 }
 
 }  // namespace
 
-void MeasurePrefills(const MeasureFlopsFunction& measure, Device device) {
+void MeasurePrefills(const WantsCaseFunction& wants, const MeasureFlopsFunction& measure,
+                     Device device) {
   for (const PrefillShape& s : {PrefillShape{16, 512, 512, 32, 8, 128, true, 16},
                                 {4, 4096, 4096, 32, 8, 128, true, 16},
                                 {1, 16384, 16384, 32, 8, 128, true, 16},
@@ -83,7 +85,7 @@ void MeasurePrefills(const MeasureFlopsFunction& measure, Device device) {
                                 {1, 16384, 16384, 64, 8, 64, true, 16},
                                 {1, 16384, 16384, 16, 8, 256, true, 16},
                                 {1, 512, 32768, 32, 8, 128, true, 16}}) {
-    MeasurePrefill(measure, device, s);
+    MeasurePrefill(wants, measure, device, s);
   }
 }
 

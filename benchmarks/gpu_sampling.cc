@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "flashinfer/sampling.h"
 #include "flashinfer/topk.h"
 #include "gpu_tensor.h"
@@ -23,7 +26,17 @@ std::vector<float> NormalValues(float scale) {
 
 }  // namespace
 
-void MeasureSampling(const MeasureFunction& measure, Device device, int64_t num_rows) {
+void MeasureSampling(const WantsFunction& wants, const MeasureFunction& measure, Device device,
+                     int64_t num_rows) {
+  constexpr std::array<const char*, 8> kOps{"softmax",
+                                            "argmax",
+                                            "sampling_from_probs",
+                                            "sampling_from_logits",
+                                            "top_p_renorm_probs",
+                                            "top_k_renorm_probs",
+                                            "top_k_mask_logits",
+                                            "top_k"};
+  if (std::none_of(kOps.begin(), kOps.end(), wants)) return;
   const std::string text = fmt::format("B{} V{}", num_rows, kVocabSize);
   const GpuTensor logits(NormalValues(3), {num_rows, kVocabSize}, device);
   const GpuTensor probs(std::vector<float>(1), {num_rows, kVocabSize}, device);
