@@ -43,9 +43,8 @@ __device__ __forceinline__ void LoadQuery(const MlaParams& params, const Block& 
 }
 
 /// kColumns of a tile's rows, of which num_columns exist, from column `at` of their place on.
-template <class T, int kColumns, int kAt, int64_t TokenOffsets::*kOffset>
-__device__ __forceinline__ void CopyRows(const void* cache, const TokenOffsets* tokens,
-                                         int num_columns, uint16_t* to) {
+template <class T, int kColumns, int kAt, const char* TokenRows::*kRow>
+__device__ __forceinline__ void CopyRows(const TokenRows* tokens, int num_columns, uint16_t* to) {
   constexpr int kUnits = kColumns / 8;
   constexpr int kTotal = T::kKvTile * kUnits;
 #pragma unroll 4
@@ -55,7 +54,7 @@ __device__ __forceinline__ void CopyRows(const void* cache, const TokenOffsets* 
     const int row = i / kUnits;
     const int column = i % kUnits * 8;
     const bool is_there = column < num_columns;
-    const char* from = static_cast<const char*>(cache) + tokens[row].*kOffset;
+    const char* from = tokens[row].*kRow;
     if (is_there) from = tile::At<T::kS.dtype_kv>(from, column);
     uint16_t* at = to + row * T::kStride + kAt + column;
     if constexpr (T::kCopies) {
@@ -89,11 +88,11 @@ template <class T>
 __device__ __forceinline__ void CopyTile(const MlaParams& params, const Block& block,
                                          typename T::SharedStorage& shared, int begin, int stage) {
   const PrefillParams& p = params.attention;
-  const TokenOffsets* tokens = shared.tokens[stage];
-  CopyRows<T, T::kCkvColumns, 0, &TokenOffsets::k>(p.k, tokens, p.head_dim_vo, shared.kv[stage]);
+  const TokenRows* tokens = shared.tokens[stage];
+  CopyRows<T, T::kCkvColumns, 0, &TokenRows::k>(tokens, p.head_dim_vo, shared.kv[stage]);
   if constexpr (T::kColumns > T::kCkvColumns) {
-    CopyRows<T, T::kColumns - T::kCkvColumns, T::kCkvColumns, &TokenOffsets::v>(
-        p.v, tokens, params.head_dim_kpe, shared.kv[stage]);
+    CopyRows<T, T::kColumns - T::kCkvColumns, T::kCkvColumns, &TokenRows::v>(
+        tokens, params.head_dim_kpe, shared.kv[stage]);
   }
   if constexpr (T::kScaleBlocks > 0) CopyScales<T>(params, block, begin, shared.scales[stage]);
   ptx::cp_async_commit_group();

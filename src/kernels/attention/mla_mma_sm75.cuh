@@ -60,7 +60,7 @@ __device__ __forceinline__ void RunKeys(const MlaParams& params, const Block& bl
   const PrefillParams& p = params.attention;
   const PrefillPiece& piece = block.piece;
   const bool finds_tokens = threadIdx.x < T::kKvTile;
-  TokenOffsets token;
+  TokenRows token;
   if (finds_tokens) {
     shared.tokens[0][threadIdx.x] = prefill_mma::FindToken<T>(p, block, piece.kv_begin);
     token = prefill_mma::FindToken<T>(p, block, piece.kv_begin + T::kKvTile);

@@ -20,7 +20,7 @@ namespace flashinfer::kernels::mla_simt {
 using mla_mma::State;
 using mla_mma::Warp;
 using prefill_mma::Block;
-using prefill_mma::TokenOffsets;  ///< k is ckv, v is kpe
+using prefill_mma::TokenRows;  ///< k is ckv, v is kpe
 
 /// The pieces of prefill and of latent attention on tensor cores ask for these names.
 template <MlaSimtSpec kSpec>
@@ -68,7 +68,7 @@ struct Traits {
     alignas(16) float q[kRows * kStride];
     float kv[kKvTile * kStride];
     float weights[kRows * kWeightStride];
-    TokenOffsets tokens[kKvTile];
+    TokenRows tokens[kKvTile];
     float scales[MlaScales(kSpec)];
     float rows[kKeyWarps][kRows];  ///< maxima of a tile's scores, and at the end sums
     Block block;
@@ -90,8 +90,7 @@ __device__ __forceinline__ void CopyKeys(const MlaParams& params,
     const int column = i % kUnits * 8;
     const int kpe_column = column - T::kCkvColumns;
     const bool is_kpe = kpe_column >= 0;
-    const char* from = is_kpe ? static_cast<const char*>(p.v) + shared.tokens[row].v
-                              : static_cast<const char*>(p.k) + shared.tokens[row].k;
+    const char* from = is_kpe ? shared.tokens[row].v : shared.tokens[row].k;
     float x[8] = {};
     if (is_kpe ? kpe_column < params.head_dim_kpe : column < p.head_dim_vo) {
       prefill_mma::LoadFloats<kKv, 8, T::kS.kv_access_bytes>(
@@ -151,7 +150,7 @@ __device__ __forceinline__ void RunKeys(const MlaParams& params, const Block& bl
                                         State<T>& state) {
   const PrefillPiece& piece = block.piece;
   const bool finds_tokens = threadIdx.x < T::kKvTile;
-  TokenOffsets token;
+  TokenRows token;
   if (finds_tokens) token = prefill_mma::FindToken<T>(params.attention, block, piece.kv_begin);
   mla_mma::LoadQuery<T>(params, block, shared);
 #pragma unroll 1

@@ -9,7 +9,7 @@ namespace flashinfer::kernels::mla_mma {
 
 using prefill_mma::Block;
 using prefill_mma::Row;
-using prefill_mma::TokenOffsets;  ///< k is ckv, v is kpe
+using prefill_mma::TokenRows;  ///< k is ckv, v is kpe
 
 /// The pieces of prefill that this kernel uses ask for its names.
 template <MlaSpec kSpec>
@@ -70,7 +70,7 @@ struct Traits {
     alignas(16) uint16_t q[kRows * kStride];
     uint16_t kv[2][kKvTile * kStride];
     uint16_t weights[MlaWeightElements(kSpec)];
-    TokenOffsets tokens[2][kKvTile];
+    TokenRows tokens[2][kKvTile];
     float scales[2][MlaScales(kSpec)];
     float rows[kKeyWarps][kRows];  ///< maxima of a tile's scores, and at the end sums
     Block block;

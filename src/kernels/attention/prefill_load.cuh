@@ -232,8 +232,8 @@ __device__ __forceinline__ void CopyQuery(const PrefillParams& p, const Block& b
 /// Where this thread's token of the tile at `begin` is. Tokens behind the end are the last one:
 /// what it holds is finite, and weights there are 0.
 template <class T>
-__device__ __forceinline__ TokenOffsets FindToken(const PrefillParams& p, const Block& block,
-                                                  int begin) {
+__device__ __forceinline__ TokenRows FindToken(const PrefillParams& p, const Block& block,
+                                               int begin) {
   const int token = min(begin + static_cast<int>(threadIdx.x), block.piece.kv_end - 1);
   int64_t page = 0;
   int64_t slot = block.request.page_begin + token;
@@ -242,18 +242,20 @@ __device__ __forceinline__ TokenOffsets FindToken(const PrefillParams& p, const 
     slot = token - static_cast<int>(index * p.page_size.divisor);
     page = p.pages[(block.request.page_begin + int64_t{index}) * p.pages_stride];
   }
-  constexpr int64_t kSize = tile::SizeBytes(T::kS.dtype_kv);
-  return {(page * p.k_strides.page + slot * p.k_strides.token) * kSize,
-          (page * p.v_strides.page + slot * p.v_strides.token) * kSize};
+  return {tile::At<T::kS.dtype_kv>(p.k, block.kv_head * p.k_strides.head + page * p.k_strides.page +
+                                            slot * p.k_strides.token),
+          tile::At<T::kS.dtype_kv>(p.v, block.kv_head * p.v_strides.head + block.vo_begin +
+                                            page * p.v_strides.page + slot * p.v_strides.token)};
 }
 
-/// Rows of a tile as they are, or widened and rounded, into kColumns columns. `head` is the first
-/// column of the KV head, of which num_columns exist.
-template <class T, int kColumns, int64_t TokenOffsets::*kOffset>
-__device__ __forceinline__ void CopyRows(const char* head, const TokenOffsets* tokens,
-                                         int num_columns, typename T::Element* to) {
+/// Rows of a tile as they are, or widened and rounded, into kColumns columns, of which num_columns
+/// exist. Of a thread's accesses, those of one of kParts parts.
+template <class T, int kColumns, const char* TokenRows::*kRow, int kParts = 1>
+__device__ __forceinline__ void CopyRows(const TokenRows* tokens, int num_columns,
+                                         typename T::Element* to, int part = 0) {
   constexpr int kLanes = RowLanes(kColumns);
   constexpr int kRowsAtOnce = T::kThreads / kLanes;
+  constexpr int kTurns = (T::kKvTile + kRowsAtOnce - 1) / kRowsAtOnce;
   constexpr int kStride = kColumns + T::kQkStride - T::kQkColumns;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int first_row = static_cast<int>(threadIdx.x) / kLanes;
@@ -262,17 +264,19 @@ __device__ __forceinline__ void CopyRows(const char* head, const TokenOffsets* t
   for (int c = 0; c < kColumns; c += kLanes * 8) {
     if (c + lane * 8 >= kColumns) break;
     const bool is_there = c + lane * 8 < num_columns;
-    const char* column = is_there ? tile::At<T::kS.dtype_kv>(head, c + lane * 8) : head;
+    const int column = is_there ? c + lane * 8 : 0;
 #pragma unroll
-    for (int r = 0; r < T::kKvTile; r += kRowsAtOnce) {
-      if (T::kKvTile % kRowsAtOnce != 0 && r + first_row >= T::kKvTile) break;
-      const char* from = column + tokens[r + first_row].*kOffset;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if (turn * kParts / kTurns != part) continue;
+      const int row = turn * kRowsAtOnce;
+      if (T::kKvTile % kRowsAtOnce != 0 && row + first_row >= T::kKvTile) break;
+      const char* from = tile::At<T::kS.dtype_kv>(tokens[row + first_row].*kRow, column);
       if constexpr (T::kCopies) {
-        ptx::cp_async_zfill(to + r * kStride + c, from, is_there);
+        ptx::cp_async_zfill(to + row * kStride + c, from, is_there);
       } else {
         float x[8] = {};
         if (is_there) LoadFloats<T::kS.dtype_kv, 8, T::kS.kv_access_bytes>(from, x);
-        StoreRounded<T>(to + r * kStride + c, x);
+        StoreRounded<T>(to + row * kStride + c, x);
       }
     }
   }
@@ -281,8 +285,8 @@ __device__ __forceinline__ void CopyRows(const char* head, const TokenOffsets* t
 /// Keys of a tile as the variant wants them.
 template <class T>
 __device__ __forceinline__ void CopyTransformedKeys(const PrefillParams& p, const Block& block,
-                                                    const char* head, const TokenOffsets* tokens,
-                                                    int begin, typename T::Element* to) {
+                                                    const TokenRows* tokens, int begin,
+                                                    typename T::Element* to) {
   constexpr int kUnit = 8;
   constexpr int kUnits = T::kQkColumns / kUnit;
 #pragma unroll 1
@@ -292,7 +296,7 @@ __device__ __forceinline__ void CopyTransformedKeys(const PrefillParams& p, cons
     float x[kUnit] = {};
     if (column < p.head_dim_qk) {
       LoadFloats<T::kS.dtype_kv, kUnit, T::kS.kv_access_bytes>(
-          tile::At<T::kS.dtype_kv>(head + tokens[row].k, column), x);
+          tile::At<T::kS.dtype_kv>(tokens[row].k, column), x);
       TransformKey<T>(p, block, begin + row, column, x);
     }
     StoreRounded<T>(to + row * T::kQkStride + column, x);
@@ -302,8 +306,8 @@ __device__ __forceinline__ void CopyTransformedKeys(const PrefillParams& p, cons
 /// Keys of a tile, rotated for their positions.
 template <class T>
 __device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const Block& block,
-                                                const char* head, const TokenOffsets* tokens,
-                                                int begin, typename T::Element* to) {
+                                                const TokenRows* tokens, int begin,
+                                                typename T::Element* to) {
   constexpr int kUnit = 4;
   constexpr int kUnits = T::kQkColumns / 2 / kUnit;
   const int half = p.head_dim_qk / 2;
@@ -319,7 +323,7 @@ __device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const Bl
       StoreRounded<T>(at + 2 * column + kUnit, x);
       continue;
     }
-    const char* from = tile::At<T::kS.dtype_kv>(head + tokens[row].k, column);
+    const char* from = tile::At<T::kS.dtype_kv>(tokens[row].k, column);
     LoadFloats<T::kS.dtype_kv, kUnit, T::kS.kv_access_bytes>(from, x);
     LoadFloats<T::kS.dtype_kv, kUnit, T::kS.kv_access_bytes>(tile::At<T::kS.dtype_kv>(from, half),
                                                              y);
@@ -331,25 +335,48 @@ __device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const Bl
   }
 }
 
-/// Keys and values from `begin` on into a stage; copies go on in the background.
-/// shared.tokens[stage] says where they are.
+/// Copies keys and values as they are, into a stage. shared.tokens[stage] says where they are.
 template <class T>
-__device__ __forceinline__ void CopyTile(const PrefillParams& p, const Block& block,
-                                         typename T::SharedStorage& shared, int begin, int stage) {
-  const TokenOffsets* tokens = shared.tokens[stage];
-  const char* k = tile::At<T::kS.dtype_kv>(p.k, block.kv_head * p.k_strides.head);
-  const char* v = tile::At<T::kS.dtype_kv>(p.v, block.kv_head * p.v_strides.head + block.vo_begin);
+class TileCopier {
+ public:
+  __device__ __forceinline__ TileCopier(const PrefillParams& p, const Block& block,
+                                        typename T::SharedStorage& shared)
+      : shared_(shared),
+        num_qk_columns_(p.head_dim_qk),
+        num_vo_columns_(p.head_dim_vo - block.vo_begin) {}
+
+  /// Starts one of kParts parts.
+  template <int kParts>
+  __device__ __forceinline__ void CopyPart(int stage, int part) const {
+    const TokenRows* tokens = shared_.tokens[stage];
+    CopyRows<T, T::kQkColumns, &TokenRows::k, kParts>(tokens, num_qk_columns_, shared_.kv[stage],
+                                                      part);
+    CopyRows<T, T::kVoColumns, &TokenRows::v, kParts>(
+        tokens, num_vo_columns_, shared_.kv[stage] + T::kKvTile * T::kQkStride, part);
+  }
+
+ private:
+  typename T::SharedStorage& shared_;
+  int num_qk_columns_;
+  int num_vo_columns_;
+};
+
+/// Keys and values from `begin` on into a stage, widened, rotated or as the variant wants them.
+template <class T>
+__device__ __forceinline__ void ConvertTile(const PrefillParams& p, const Block& block,
+                                            typename T::SharedStorage& shared, int begin,
+                                            int stage) {
+  const TokenRows* tokens = shared.tokens[stage];
   typename T::Element* to = shared.kv[stage];
   if constexpr (T::kS.rope) {
-    CopyRotatedKeys<T>(p, block, k, tokens, begin, to);
+    CopyRotatedKeys<T>(p, block, tokens, begin, to);
   } else if constexpr (T::V::TransformsKey()) {
-    CopyTransformedKeys<T>(p, block, k, tokens, begin, to);
+    CopyTransformedKeys<T>(p, block, tokens, begin, to);
   } else {
-    CopyRows<T, T::kQkColumns, &TokenOffsets::k>(k, tokens, p.head_dim_qk, to);
+    CopyRows<T, T::kQkColumns, &TokenRows::k>(tokens, p.head_dim_qk, to);
   }
-  CopyRows<T, T::kVoColumns, &TokenOffsets::v>(v, tokens, p.head_dim_vo - block.vo_begin,
-                                               to + T::kKvTile * T::kQkStride);
-  ptx::cp_async_commit_group();
+  CopyRows<T, T::kVoColumns, &TokenRows::v>(tokens, p.head_dim_vo - block.vo_begin,
+                                            to + T::kKvTile * T::kQkStride);
 }
 
 }  // namespace flashinfer::kernels::prefill_mma

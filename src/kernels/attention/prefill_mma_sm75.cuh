@@ -17,10 +17,11 @@
 
 namespace flashinfer::kernels::prefill_mma {
 
-/// scores = Q K^T of a warp's rows and a tile of keys.
-template <class T>
+/// scores = Q K^T of a warp's rows and a tile of keys; between(step) is called for each step.
+template <class T, class Between>
 __device__ __forceinline__ void MultiplyKeys(const Warp<T>& w, const uint16_t* q, const uint16_t* k,
-                                             float (&scores)[T::kRowTiles][T::kKeyTiles][4]) {
+                                             float (&scores)[T::kRowTiles][T::kKeyTiles][4],
+                                             const Between& between) {
 #pragma unroll
   for (int m = 0; m < T::kRowTiles; ++m) {
 #pragma unroll
@@ -34,7 +35,7 @@ __device__ __forceinline__ void MultiplyKeys(const Warp<T>& w, const uint16_t* q
   const uint32_t k_row = ptx::shared_address(k) +
                          2 * ((w.lane / 16 * 8 + w.lane % 8) * T::kQkStride + w.lane / 8 % 2 * 8);
 #pragma unroll
-  for (int step = 0; step < T::kQkColumns / 16; ++step) {
+  for (int step = 0; step < T::kQkSteps; ++step) {
     uint32_t a[T::kQueryParts][T::kRowTiles][4];
 #pragma unroll
     for (int part = 0; part < T::kQueryParts; ++part) {
@@ -48,6 +49,7 @@ __device__ __forceinline__ void MultiplyKeys(const Warp<T>& w, const uint16_t* q
     for (int n = 0; n < T::kKeyTiles; n += 2) {
       uint32_t b[4];
       ptx::ldmatrix(b, k_row + 2 * (n * 8 * T::kQkStride + step * 16));
+      if (n == (T::kKeyTiles > 4 ? 2 : 0)) between(step);
 #pragma unroll
       for (int m = 0; m < T::kRowTiles; ++m) {
 #pragma unroll
@@ -95,9 +97,10 @@ template <class T>
 __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& block,
                                         const Warp<T>& w, typename T::SharedStorage& shared,
                                         State<T>& state) {
-  const PrefillPiece& piece = block.piece;
+  const PrefillPiece piece = block.piece;
+  const TileCopier<T> copier(p, block, shared);
   const bool finds_tokens = threadIdx.x < T::kKvTile;
-  TokenOffsets token;
+  TokenRows token;
   if (finds_tokens) {
     shared.tokens[0][threadIdx.x] = FindToken<T>(p, block, piece.kv_begin);
     token = FindToken<T>(p, block, piece.kv_begin + T::kKvTile);
@@ -113,8 +116,14 @@ __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& blo
   for (int begin = piece.kv_begin - T::kKvTile; begin < piece.kv_end; begin += T::kKvTile) {
     ptx::cp_async_wait_group<0>();
     __syncthreads();  // this tile is there, and nobody reads the other stage any more
-    if (begin + T::kKvTile < piece.kv_end) {
-      CopyTile<T>(p, block, shared, begin + T::kKvTile, stage ^ 1);
+    // Of the tile behind the last one, too: its tokens are the last token.
+    const auto copy_part = [&](int part) {
+      if constexpr (T::kSpreadsCopies) {
+        copier.template CopyPart<T::kQkSteps>(stage ^ 1, part);
+      }
+    };
+    if (!T::kSpreadsCopies && begin + T::kKvTile < piece.kv_end) {
+      ConvertTile<T>(p, block, shared, begin + T::kKvTile, stage ^ 1);
     }
     // Where the tile after that is: looked up a whole tile before it is needed.
     if (finds_tokens) {
@@ -124,13 +133,19 @@ __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& blo
     if (begin >= piece.kv_begin && w.first_row < block.num_rows) {
       if (begin == piece.kv_begin) InitRows<T>(p, w, shared, state);
       float scores[T::kRowTiles][T::kKeyTiles][4];
-      MultiplyKeys<T>(w, shared.q, shared.kv[stage], scores);
+      MultiplyKeys<T>(w, shared.q, shared.kv[stage], scores, copy_part);
+      ptx::cp_async_commit_group();
       TransformScores<T>(p, block, w, begin, state, scores);
       UpdateMaxima<T>(state, scores);
       MultiplyValues<T>(w, shared.kv[stage] + T::kKvTile * T::kQkStride, scores, state);
+    } else {
+#pragma unroll
+      for (int part = 0; part < T::kQkSteps; ++part) copy_part(part);
+      ptx::cp_async_commit_group();
     }
     stage ^= 1;
   }
+  ptx::cp_async_wait_group<0>();
 }
 
 template <PrefillSpec kSpec, class V = NoVariant>

@@ -144,14 +144,22 @@ __device__ __forceinline__ void TransformScores(const PrefillParams& p, const Bl
   }
 }
 
+/// How far a row's maximum would grow, in powers of two. Of -inf and -inf the difference is NaN,
+/// which is not larger than anything.
+template <class T>
+__device__ __forceinline__ float Growth(const State<T>& state, int row_tile, int half, float max) {
+  return (max - state.max[row_tile][half]) * state.ScaleOf(row_tile, half);
+}
+
 /// Maxima of the tile's scores; sums and outputs follow where a row's grew by so much that weights
-/// relative to the old one, up to 2^kLargestWeight, would leave the range of f16.
+/// relative to the old one, up to 2^kLargestWeight, would leave the range of f16. Lanes ask about
+/// their own scores, and agree on a row's maximum only then.
 template <class T>
 __device__ __forceinline__ void UpdateMaxima(State<T>& state,
                                              const float (&scores)[T::kRowTiles][T::kKeyTiles][4]) {
   if constexpr (!T::V::UsesSoftmax()) return;
   constexpr float kLargestWeight = 8;
-  float factors[T::kRowTiles][2];
+  float maxima[T::kRowTiles][2];
   bool rescales = false;
 #pragma unroll
   for (int m = 0; m < T::kRowTiles; ++m) {
@@ -162,18 +170,26 @@ __device__ __forceinline__ void UpdateMaxima(State<T>& state,
       for (int n = 0; n < T::kKeyTiles; ++n) {
         max = fmaxf(max, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
       }
+      maxima[m][half] = max;
+      rescales = rescales || Growth(state, m, half, max) > kLargestWeight;
+    }
+  }
+  if (!__any_sync(tile::kFullWarp, rescales)) return;
+  float factors[T::kRowTiles][2];
+#pragma unroll
+  for (int m = 0; m < T::kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float max = maxima[m][half];
       max = fmaxf(max, __shfl_xor_sync(tile::kFullWarp, max, 1));
       max = fmaxf(max, __shfl_xor_sync(tile::kFullWarp, max, 2));
-      // Of -inf and -inf the difference is NaN, which is not larger.
-      const float growth = (max - state.max[m][half]) * state.ScaleOf(m, half);
+      const float growth = Growth(state, m, half, max);
       const bool grows = growth > kLargestWeight;
       factors[m][half] = grows ? ptx::ex2_approx(-growth) : 1.0f;
       if (grows) state.max[m][half] = max;
       state.sum[m][half] *= factors[m][half];
-      rescales = rescales || grows;
     }
   }
-  if (!__any_sync(tile::kFullWarp, rescales)) return;
 #pragma unroll
   for (int m = 0; m < T::kRowTiles; ++m) {
 #pragma unroll

@@ -19,7 +19,7 @@ namespace flashinfer::kernels::prefill_simt {
 
 using prefill_mma::Block;
 using prefill_mma::State;
-using prefill_mma::TokenOffsets;
+using prefill_mma::TokenRows;
 using prefill_mma::Warp;
 
 /// The pieces of prefill on tensor cores ask for these names.
@@ -56,7 +56,7 @@ struct Traits {
     alignas(16) float q[kRows * kQkStride];
     float kv[1][kKvTile * (kQkStride + kVoStride)];
     float weights[kRows * kWeightStride];
-    TokenOffsets tokens[1][kKvTile];
+    TokenRows tokens[1][kKvTile];
     float row_scales[kRows];  ///< of a row's scores: to natural logits; without transform, base 2
     Block block;
     alignas(16) uint32_t is_last;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& blo
                                         State<T>& state) {
   const PrefillPiece& piece = block.piece;
   const bool finds_tokens = threadIdx.x < T::kKvTile;
-  TokenOffsets token;
+  TokenRows token;
   if (finds_tokens) token = prefill_mma::FindToken<T>(p, block, piece.kv_begin);
   prefill_mma::LoadQuery<T>(p, block, shared);
 #pragma unroll 1
@@ -120,7 +120,7 @@ __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& blo
       token = prefill_mma::FindToken<T>(p, block, begin + T::kKvTile);
     }
     __syncthreads();
-    prefill_mma::CopyTile<T>(p, block, shared, begin, 0);
+    prefill_mma::ConvertTile<T>(p, block, shared, begin, 0);
     __syncthreads();
     if (w.first_row >= block.num_rows) continue;
     if (begin == piece.kv_begin) prefill_mma::InitRows<T>(p, w, shared, state);

@@ -184,8 +184,8 @@ inline constexpr int32_t kPrefillBlockBytes = 96;
 /// Queries, two stages of keys and values, where their tokens are, scales of rows, the
 /// work, and a flag.
 constexpr int32_t SmemBytes(const PrefillSpec& s) {
-  return PrefillQueryBytes(s) + 2 * PrefillStageBytes(s) + 2 * s.kv_tile * 16 + PrefillRows(s) * 4 +
-         kPrefillBlockBytes + 16;
+  return PrefillQueryBytes(s) + 2 * PrefillStageBytes(s) + 2 * s.kv_tile * 16 +
+         PrefillRows(s) * 4 + kPrefillBlockBytes + 16;
 }
 
 /// What decides the spec of a prefill.
@@ -212,8 +212,13 @@ constexpr PrefillSpec MakePrefillSpec(const PrefillShape& shape) {
   s.row_tiles = s.vo_columns <= 128 && shape.rows > 64 ? 2 : 1;
   s.num_warps = s.vo_columns > 128 && shape.rows > 64 ? 8 : 4;
   const auto does_not_fit = [&s](int32_t bytes) { return SmemBytes(s) > bytes; };
-  // Two blocks of a multiprocessor hide each other's waits; 8 warps have its registers alone. H200,
-  // causal 16k of 16/8/256: 8 warps 290 TFLOP/s, two blocks of 4 211; of 32/8/128: 363 and 361.
+  // Two blocks of a multiprocessor hide each other's waits; 8 warps have its registers alone, and
+  // share what they copy. H200, 2026-11-30, causal 16k, TFLOP/s: of 16/8/256 329, two blocks of 4
+  // 211; of 32/8/128 397 and 372, full 8k 386 and 374; of 64/8/64 320 and 323.
+  if (s.row_tiles == 2 && s.vo_columns > 64 && shape.rows > 128) {
+    s.num_warps = 8;
+    if (does_not_fit(shape.smem_bytes)) s.num_warps = 4;
+  }
   const int32_t share = s.num_warps == 8 ? shape.smem_bytes : shape.smem_bytes / 2 - 1024;
   while (does_not_fit(share) && s.kv_tile > 32) s.kv_tile /= 2;
   while (does_not_fit(shape.smem_bytes) && s.row_tiles > 1) s.row_tiles /= 2;

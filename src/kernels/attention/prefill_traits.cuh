@@ -10,10 +10,10 @@
 
 namespace flashinfer::kernels::prefill_mma {
 
-/// Bytes from the begin of a head's keys and values to a token's.
-struct alignas(16) TokenOffsets {
-  int64_t k;
-  int64_t v;
+/// Where a token's key and value of the block's head begin.
+struct alignas(16) TokenRows {
+  const char* k;
+  const char* v;
 };
 
 /// What a block works on.
@@ -41,6 +41,7 @@ struct Traits {
   static constexpr int kKeyTiles = kKvTile / 8;
   static constexpr int kQkColumns = kSpec.qk_columns;
   static constexpr int kVoColumns = kSpec.vo_columns;
+  static constexpr int kQkSteps = kQkColumns / 16;
   static constexpr int kValueTiles = kVoColumns / 8;
   static constexpr int kQkStride = PrefillRowStride(kQkColumns);
   static constexpr int kVoStride = PrefillRowStride(kVoColumns);
@@ -53,6 +54,8 @@ struct Traits {
   /// Keys and values go to shared memory as they are.
   static constexpr bool kCopies =
       kSpec.dtype_kv == kCompute && kSpec.kv_access_bytes == 16 && !kSpec.rope;
+  /// Copies of the next tile are started between the products of this one.
+  static constexpr bool kSpreadsCopies = kCopies;
   /// Scores become base-2 logits before their maximum is taken; else within the exponential.
   static constexpr bool kTransforms = kSpec.soft_cap || kSpec.alibi || kSpec.has_bias;
   static constexpr bool kScalesRows = kSpec.row_scales || kQueryParts > 1;
@@ -72,7 +75,7 @@ struct Traits {
   struct SharedStorage {
     alignas(16) uint16_t q[kQueryParts * kRows * kQkStride];
     uint16_t kv[2][kKvTile * (kQkStride + kVoStride)];
-    TokenOffsets tokens[2][kKvTile];
+    TokenRows tokens[2][kKvTile];
     float row_scales[kRows];  ///< of a row's scores: to natural logits; without transform, base 2
     Block block;
     alignas(16) uint32_t is_last;
@@ -86,6 +89,7 @@ template <PrefillSpec kSpec, class V_>
 struct VariantTraits : Traits<kSpec> {
   using V = V_;
   static constexpr bool kTransforms = true;
+  static constexpr bool kSpreadsCopies = Traits<kSpec>::kCopies && !V::TransformsKey();
   static constexpr bool kCopiesQuery = Traits<kSpec>::kCopiesQuery && !V::TransformsQuery();
 };
 
