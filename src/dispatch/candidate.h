@@ -17,6 +17,8 @@ struct Candidate {
   /// Whether it takes the problem, on a machine that can run it. Never allocates without `why`.
   bool (*accepts)(const Problem& problem, std::string* why);
   Entry entry;
+  /// Problems that a later candidate does better, should it take them: this one then comes last.
+  bool (*yields)(const Problem& problem) = nullptr;
 };
 
 /// For `return Refuse(why, "…")` in `available` and `accepts`.

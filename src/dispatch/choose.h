@@ -26,6 +26,17 @@ bool Names(Backend backend, std::string_view candidate);
 /// Whether an explanation counts what this machine has, or only what the code can do.
 enum class Machine : uint8_t { kThis, kAny };
 
+/// Calls visit(candidate) in the order in which they are asked, until it returns true.
+template <class Op, class Visit>
+void ForEachCandidate(const typename Op::Problem& problem, Visit visit) {
+  for (const bool of_those_that_yield : {false, true}) {
+    for (const auto& candidate : Op::Candidates()) {
+      const bool yields = candidate.yields != nullptr && candidate.yields(problem);
+      if (yields == of_those_that_yield && visit(candidate)) return;
+    }
+  }
+}
+
 /// What each candidate of `Op` says to the problem. An Op has `kName`, `Problem`, `Entry` and
 /// `Candidates()`, a span of Candidate<Problem, Entry>.
 template <class Op>
@@ -33,7 +44,7 @@ Explanation ExplainOp(const typename Op::Problem& problem, Backend backend = Bac
                       Machine machine = Machine::kThis) {
   Explanation explanation;
   explanation.problem = FieldsText(Op::kName, problem);
-  for (const auto& candidate : Op::Candidates()) {
+  ForEachCandidate<Op>(problem, [&](const auto& candidate) {
     Verdict verdict{std::string(candidate.name), false, ""};
     if (!Names(backend, candidate.name)) {
       verdict.reason = "not asked for";
@@ -42,7 +53,8 @@ Explanation ExplainOp(const typename Op::Problem& problem, Backend backend = Bac
                          (machine == Machine::kAny || candidate.available(&verdict.reason));
     }
     explanation.verdicts.push_back(verdict);
-  }
+    return false;
+  });
   return explanation;
 }
 
@@ -52,11 +64,15 @@ template <class Op>
 const typename Op::Entry& Choose(const typename Op::Problem& problem, Backend backend) {
   backend = EffectiveBackend(backend);
   bool any_named = false;
-  for (const auto& candidate : Op::Candidates()) {
-    if (!Names(backend, candidate.name)) continue;
+  const typename Op::Entry* chosen = nullptr;
+  ForEachCandidate<Op>(problem, [&](const auto& candidate) {
+    if (!Names(backend, candidate.name)) return false;
     any_named = true;
-    if (candidate.available(nullptr) && candidate.accepts(problem, nullptr)) return candidate.entry;
-  }
+    if (!candidate.available(nullptr) || !candidate.accepts(problem, nullptr)) return false;
+    chosen = &candidate.entry;
+    return true;
+  });
+  if (chosen != nullptr) return *chosen;
   const Explanation explanation = ExplainOp<Op>(problem, backend);
   if (!any_named) ThrowUnknownBackend(backend, explanation);
   ThrowNoCandidate(explanation);

@@ -12,15 +12,15 @@ namespace flashinfer {
 
 std::span<const Candidate<AttentionProblem, AttentionEntry>> BatchDecodeOp::Candidates() {
   static constexpr auto kCandidates = cpu::AppendCpuCandidates<AttentionProblem, AttentionEntry>(
-      {{"cuda.simt",
+      {{"cuda.mma",
+        cuda::Available,
+        cuda::AcceptsDecodeMma,
+        {cuda::MakeDecodeMma, cuda::DecodeMmaWorkspaceBytes},
+        cuda::DecodeMmaYields},
+       {"cuda.simt",
         cuda::Available,
         cuda::AcceptsDecodeSimt,
         {cuda::MakeDecodeSimt, cuda::DecodeSimtWorkspaceBytes}},
-       // Faster for groups of heads; by name until every case of it has run on a device.
-       {"cuda.mma",
-        cuda::Available,
-        cuda::AcceptsDecodeMma,
-        {cuda::MakeDecodeMma, cuda::DecodeMmaWorkspaceBytes}},
        // What decode has no kernel for, as a prefill of one token.
        {"cuda.prefill",
         cuda::Available,

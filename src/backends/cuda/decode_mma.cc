@@ -107,6 +107,10 @@ bool AcceptsDecodeMma(const AttentionProblem& p, std::string* why) {
   return true;
 }
 
+bool DecodeMmaYields(const AttentionProblem& p) {
+  return p.variant != nullptr || (SizeBytes(p.dtype_kv) == 2 && p.group_size() <= 4);
+}
+
 std::unique_ptr<AttentionExecutor> MakeDecodeMma() { return std::make_unique<DecodeMma>(); }
 
 size_t DecodeMmaWorkspaceBytes(const AttentionProblem& problem, int64_t max_requests, int64_t) {

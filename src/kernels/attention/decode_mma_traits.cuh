@@ -37,7 +37,8 @@ struct Traits {
   static_assert(kRows == 8 || kRows == 16 || kRows == 32, "rows_tile must be 8, 16 or 32");
   static_assert(kRows * kSpec.head_dim_qk <= 2048 && kRows * kSpec.head_dim_vo <= 2048,
                 "rows_tile of a head must fit into registers: at most 2048 elements");
-  static_assert(kWarps == 1 || kWarps == 2 || kWarps == 4, "num_warps must be 1, 2 or 4");
+  static_assert(kWarps == 1 || kWarps == 2 || kWarps == 4 || kWarps == 8,
+                "num_warps must be 1, 2, 4 or 8");
   static_assert(kStages >= 2, "num_stages must be 2 or more");
 
   struct SharedStorage {
