@@ -184,8 +184,8 @@ inline constexpr int32_t kPrefillBlockBytes = 96;
 /// Queries, two stages of keys and values, where their tokens are, scales of rows, the
 /// work, and a flag.
 constexpr int32_t SmemBytes(const PrefillSpec& s) {
-  return PrefillQueryBytes(s) + 2 * PrefillStageBytes(s) + 2 * s.kv_tile * 16 +
-         PrefillRows(s) * 4 + kPrefillBlockBytes + 16;
+  return PrefillQueryBytes(s) + 2 * PrefillStageBytes(s) + 2 * s.kv_tile * 16 + PrefillRows(s) * 4 +
+         kPrefillBlockBytes + 16;
 }
 
 /// What decides the spec of a prefill.
