@@ -73,11 +73,11 @@ def device_name(threads):
     return output_of(*BENCH, "--print-device", "--threads", threads).strip()
 
 
-def run_engine(model, threads, commit):
+def run_engine(model, threads, commit, num_rounds):
     """Alternates between the two engines, so that both see the same machine."""
     rounds = {"prefill": [], "decode": [], "batch": [], "memory": []}
     peers = []
-    for i in range(3):
+    for i in range(num_rounds):
         peers.append(json.loads(output_of(sys.executable, PEERS / "llama.py", model, threads)))
         rounds["prefill"].append(
             generate(model, threads, [prompt(512, i)], 1)["prefill_tokens_per_s"])
@@ -114,6 +114,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", action="append", metavar="OP", help="this operator, or `engine`")
     parser.add_argument("--model", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=3, help="of the engine beside its peer")
     options = parser.parse_args()
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     model = options.model or cache / "flashinfer/models/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -122,7 +123,7 @@ def main():
     commit = output_of("git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*").strip()
     run_operators(options.threads, options.only, commit)
     if not options.only or "engine" in options.only:
-        run_engine(model, options.threads, commit)
+        run_engine(model, options.threads, commit, options.rounds)
 
 
 if __name__ == "__main__":
