@@ -160,6 +160,7 @@ double Harness::Measure(const Case& c, const std::function<void(int64_t)>& run) 
           ? MedianUs(run, options_.seconds)
           : timer_->MedianUs([&](Stream) { run(0); },
                              static_cast<int>(std::clamp(60 * options_.seconds, 3.0, 1000.0)));
+  if (timer_ == nullptr) floors_.AverageBandwidths();
   std::vector<const PeerTime*> peers;
   for (const PeerTime& peer : peers_[c.text]) peers.push_back(&peer);
   if (peers.empty()) peers.push_back(nullptr);

@@ -43,6 +43,8 @@ class Floors {
   double CopyGbPerS();
   /// Lets both be measured again: a virtual machine's share of the bandwidth changes by the minute.
   void ForgetBandwidths() { read_gb_per_s_ = copy_gb_per_s_ = 0; }
+  /// Measures those again that are known, and keeps the means of then and now.
+  void AverageBandwidths();
   double GflopPerS(Math math);
   /// The least time for a case.
   double Us(const Case& c);

@@ -162,6 +162,14 @@ double Floors::ReadGbPerS() {
   return read_gb_per_s_;
 }
 
+void Floors::AverageBandwidths() {
+  const double read = read_gb_per_s_;
+  const double copy = copy_gb_per_s_;
+  ForgetBandwidths();
+  if (read > 0) read_gb_per_s_ = (read + ReadGbPerS()) / 2;
+  if (copy > 0) copy_gb_per_s_ = (copy + CopyGbPerS()) / 2;
+}
+
 double Floors::CopyGbPerS() {
   if (copy_gb_per_s_ > 0) return copy_gb_per_s_;
   constexpr int64_t kWords = int64_t{1} << 24;  // 128 MB each
