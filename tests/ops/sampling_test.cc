@@ -182,6 +182,41 @@ TEST(Sampling, EqualProbabilitiesOfALargeVocabularyPassChiSquare) {
   }
 }
 
+TEST(Sampling, RowsOfAnySumAreDrawnInProportion) {
+  constexpr int64_t kDraws = 20000;
+  constexpr int64_t kVocab = 40;
+  const auto weight = [](int64_t token) { return static_cast<double>(token % 7); };
+  double sum = 0;
+  for (int64_t i = 0; i < kVocab; ++i) sum += weight(i);
+  HostTensor tokens(DType::kI32, {kDraws});
+  HostTensor valid(DType::kBool, {kDraws});
+  for (const double row_sum : {0.97, 1.03, 0.5, 3.0}) {
+    HostTensor probs(DType::kF32, {1, kVocab});
+    for (int64_t i = 0; i < kVocab; ++i) probs.Set({0, i}, row_sum * weight(i) / sum);
+    for (Device device : TestDevices()) {
+      DeviceCopies on(device);
+      SampleFromProbs(Repeated(on(probs), kDraws), on(tokens), {.seed = int64_t{8}}, on(valid));
+      on.Fetch();
+      std::vector<double> counts(kVocab, 0);
+      for (double token : tokens.Values()) ++counts[static_cast<size_t>(token)];
+      double statistic = 0;
+      int num_bins = 0;
+      for (int64_t i = 0; i < kVocab; ++i) {
+        const double count = counts[static_cast<size_t>(i)];
+        const double expected = kDraws * weight(i) / sum;
+        if (expected == 0) {
+          EXPECT_EQ(count, 0) << i;
+          continue;
+        }
+        statistic += (count - expected) * (count - expected) / expected;
+        ++num_bins;
+      }
+      EXPECT_LT(ChiSquareZ(statistic, num_bins - 1), 3.72) << row_sum;
+      EXPECT_THAT(valid.Values(), ::testing::Each(1.0));
+    }
+  }
+}
+
 TEST(Sampling, RowsThatAreNoDistributionGiveAnIdInRangeAndInvalid) {
   for (int64_t vocab_size : {32000, 128256}) {
     HostTensor rows(DType::kF32, {6, vocab_size});
