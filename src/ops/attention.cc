@@ -167,9 +167,7 @@ void CheckAttentionTensors(const AttentionProblem& p, const AttentionTables& tab
 
 void AttentionExecutor::PlanOnDevice(const AttentionProblem&, const AttentionTables&,
                                      const DeviceLengths&, Workspace&, Stream) {
-  throw Error(ErrorKind::kUnsupported,
-              "the backend of this problem plans on the host only; cuda.simt and cuda.mma plan on "
-              "the device, Explain() says why they do not take the problem");
+  throw Error(ErrorKind::kUnsupported, "the backend of this problem plans on the host only");
 }
 
 std::vector<float> AlibiSlopes(int32_t num_qo_heads) {

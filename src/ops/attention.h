@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/field_list.h"
@@ -78,14 +79,19 @@ struct AttentionTables {
   int64_t num_tokens() const { return q_begin.empty() ? 0 : q_begin.back(); }
 };
 
-/// A page table whose lengths are known on the device alone, when a plan's kernel reads them.
+/// Lengths that are known on the device alone, when a plan's kernel reads them.
 struct DeviceLengths {
   const int32_t* indptr = nullptr;         // [max_requests + 1]
-  const int32_t* last_page_len = nullptr;  // [max_requests]
+  const int32_t* last_page_len = nullptr;  // [max_requests]; null: there is kv_len
+  const int32_t* kv_len = nullptr;         // [max_requests]
+  const int32_t* qo_indptr = nullptr;      // [max_requests + 1]; null: one token a request
   int64_t indptr_stride = 1;
-  int64_t last_page_len_stride = 1;
+  int64_t last_page_len_stride = 1;  // or that of kv_len
+  int64_t qo_indptr_stride = 1;
   int32_t max_requests = 0;
-  int32_t max_pages = 0;  // of all requests together
+  int32_t max_pages = 0;   // of all requests together
+  int64_t max_tokens = 0;  // likewise
+  int32_t page_size = 1;
 };
 
 /// One Run(). Keys that are not in pages are one page here, of all tokens. `lse` may be undefined.
@@ -105,8 +111,8 @@ class AttentionExecutor {
   virtual void Plan(const AttentionProblem& problem, const AttentionTables& tables,
                     Workspace& workspace, Stream stream) = 0;
   virtual void Run(const AttentionTensors& tensors, Stream stream) const = 0;
-  /// A plan that Replan() makes on the device, for as many requests as `tables` has tokens; of
-  /// `tables` it reads nothing but where pages and tensors are.
+  /// A plan that Replan() makes on the device; of `tables` it reads nothing but sizes, and where
+  /// pages and tensors are.
   virtual void PlanOnDevice(const AttentionProblem& problem, const AttentionTables& tables,
                             const DeviceLengths& lengths, Workspace& workspace, Stream stream);
   virtual void Replan(Stream) const {}
@@ -131,7 +137,13 @@ void ReadKvIndptr(const TensorView& kv_indptr, AttentionTables& tables);
 
 /// Checks a page table on `tables.device` and takes what can be known of it: sizes and addresses.
 DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
-                                  AttentionTables& tables);
+                                  AttentionTables& tables,
+                                  std::string_view lengths_name = "last_page_len");
+
+/// Checks an indptr of query rows on `tables.device`, of at most so many together; undefined: one
+/// token a request.
+void ReadDeviceQueryLengths(const TensorView& qo_indptr, int64_t max_tokens,
+                            AttentionTables& tables, DeviceLengths& lengths);
 
 /// q_len from an indptr of query rows, or one token each when `qo_indptr` is undefined.
 void ReadQueryLengths(const TensorView& qo_indptr, AttentionTables& tables);

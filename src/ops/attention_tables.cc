@@ -86,10 +86,10 @@ void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionTables& t
 }
 
 DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
-                                  AttentionTables& tables) {
+                                  AttentionTables& tables, std::string_view lengths_name) {
   constexpr int64_t kMostKeys = std::numeric_limits<int32_t>::max() / 2;
   FLASHINFER_CHECK(page_size > 0, "page_size: is {}, expected 1 or more", page_size);
-  CheckTensor("last_page_len", pages.last_page_len).On(tables.device).Is(DType::kI32).Rank(1);
+  CheckTensor(lengths_name, pages.last_page_len).On(tables.device).Is(DType::kI32).Rank(1);
   const int64_t max_requests = pages.last_page_len.shape(0);
   CheckTensor("indptr", pages.indptr).On(tables.device).Is(DType::kI32).Shape({max_requests + 1});
   CheckTensor("indices", pages.indices).On(tables.device).Is(DType::kI32).Rank(1);
@@ -106,7 +106,26 @@ DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
           .indptr_stride = pages.indptr.stride(0),
           .last_page_len_stride = pages.last_page_len.stride(0),
           .max_requests = static_cast<int32_t>(max_requests),
-          .max_pages = static_cast<int32_t>(max_pages)};
+          .max_pages = static_cast<int32_t>(max_pages),
+          .page_size = page_size};
+}
+
+void ReadDeviceQueryLengths(const TensorView& qo_indptr, int64_t max_tokens,
+                            AttentionTables& tables, DeviceLengths& lengths) {
+  const int64_t num_requests = tables.num_requests();
+  if (!qo_indptr.defined()) {
+    ReadQueryLengths({}, tables);
+    lengths.max_tokens = num_requests;
+    return;
+  }
+  CheckTensor("qo_indptr", qo_indptr).On(tables.device).Is(DType::kI32).Shape({num_requests + 1});
+  FLASHINFER_CHECK(max_tokens >= 0, "max_tokens: is {}, expected 0 or more", max_tokens);
+  tables.q_len.assign(static_cast<size_t>(num_requests), 0);
+  tables.q_begin.assign(static_cast<size_t>(num_requests) + 1, 0);
+  tables.q_begin.back() = max_tokens;
+  lengths.qo_indptr = qo_indptr.data_as<const int32_t>();
+  lengths.qo_indptr_stride = qo_indptr.stride(0);
+  lengths.max_tokens = max_tokens;
 }
 
 void ReadKvIndptr(const TensorView& kv_indptr, AttentionTables& tables) {

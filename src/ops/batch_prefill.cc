@@ -46,6 +46,16 @@ void BatchPrefill::Plan(const AttentionProblem& problem, const TensorView& qo_in
   impl_->Plan(problem, {.qo_indptr = qo_indptr, .pages = pages, .mask = mask}, backend, stream);
 }
 
+void BatchPrefill::PlanOnDevice(const AttentionProblem& problem, const TensorView& qo_indptr,
+                                const PageTable& pages, int64_t max_tokens, Backend backend,
+                                Stream stream) {
+  CheckTensor("qo_indptr", qo_indptr);
+  impl_->PlanOnDevice(problem, {.qo_indptr = qo_indptr, .pages = pages}, max_tokens, backend,
+                      stream);
+}
+
+void BatchPrefill::Replan(Stream stream) const { impl_->Replan(stream); }
+
 void BatchPrefill::Run(const TensorView& q, const PagedKvCache& cache, const TensorView& out,
                        const TensorView& lse, const AttentionExtras& extras, Stream stream) const {
   impl_->Run({q, cache, out, lse, extras}, stream);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/check.h"
 #include "core/fields.h"
@@ -139,6 +140,11 @@ void CheckTensors(const MlaProblem& p, const AttentionTables& tables, const MlaT
 
 }  // namespace
 
+void MlaExecutor::PlanOnDevice(const MlaProblem&, const AttentionTables&, const DeviceLengths&,
+                               Workspace&, Stream) {
+  throw Error(ErrorKind::kUnsupported, "the backend of this problem plans on the host only");
+}
+
 struct BatchMla::Impl {
   explicit Impl(Workspace& w) : workspace(w) {}
   Workspace& workspace;
@@ -147,7 +153,40 @@ struct BatchMla::Impl {
   const MlaEntry* entry = nullptr;
   std::unique_ptr<MlaExecutor> executor;
   bool is_planned = false;
+  // Of a plan on the device; undefined after one on the host.
+  TensorView qo_indptr;
+  MlaPageTable pages;
+
+  /// Begins a plan: half of one must not run.
+  MlaProblem Begin(const MlaProblem& given, Backend backend);
+  void LogPlan(const MlaProblem& problem, const TensorView& qo_indptr,
+               const MlaPageTable& pages) const;
 };
+
+MlaProblem BatchMla::Impl::Begin(const MlaProblem& given, Backend backend) {
+  MlaProblem p = given;
+  p.arch = cuda::ArchOf(workspace.device());
+  is_planned = false;
+  qo_indptr = {};
+  CheckProblem(p);
+  const MlaEntry& chosen = Choose<MlaOp>(p, backend);
+  if (entry != &chosen) {
+    executor = chosen.make();
+    entry = &chosen;
+  }
+  tables.device = workspace.device();
+  return p;
+}
+
+void BatchMla::Impl::LogPlan(const MlaProblem& p, const TensorView& q,
+                             const MlaPageTable& table) const {
+  LogCall("batch_mla.plan", {{"object", ObjectText(this)},
+                             {"problem", FieldsText("batch_mla", p)},
+                             {"qo_indptr", q},
+                             {"indptr", table.indptr},
+                             {"indices", table.indices},
+                             {"kv_len", table.kv_len}});
+}
 
 BatchMla::BatchMla(Workspace& workspace) : impl_(std::make_unique<Impl>(workspace)) {}
 BatchMla::BatchMla(BatchMla&&) noexcept = default;
@@ -167,30 +206,50 @@ Explanation BatchMla::Explain(const MlaProblem& problem) {
 void BatchMla::Plan(const MlaProblem& given, const TensorView& qo_indptr, const MlaPageTable& pages,
                     Backend backend, Stream stream) {
   Impl& impl = *impl_;
-  MlaProblem problem = given;
-  problem.arch = cuda::ArchOf(impl.workspace.device());
   if (LogLevel() > 0) [[unlikely]] {
-    LogCall("batch_mla.plan", {{"object", ObjectText(&impl)},
-                               {"problem", FieldsText("batch_mla", problem)},
-                               {"qo_indptr", qo_indptr},
-                               {"indptr", pages.indptr},
-                               {"indices", pages.indices},
-                               {"kv_len", pages.kv_len}});
+    MlaProblem logged = given;
+    logged.arch = cuda::ArchOf(impl.workspace.device());
+    impl.LogPlan(logged, qo_indptr, pages);
   }
-  impl.is_planned = false;  // half a plan must not run
-  CheckProblem(problem);
-  const MlaEntry& entry = Choose<MlaOp>(problem, backend);
-  impl.tables.device = impl.workspace.device();
+  const MlaProblem problem = impl.Begin(given, backend);
   ReadPages(pages, problem.page_size, impl.tables);
   CheckTensor("qo_indptr", qo_indptr);
   ReadQueryLengths(qo_indptr, impl.tables);
-  if (impl.entry != &entry) {
-    impl.executor = entry.make();
-    impl.entry = &entry;
-  }
   impl.executor->Plan(problem, impl.tables, impl.workspace, stream);
   impl.problem = problem;
   impl.is_planned = true;
+  if (LogLevel() >= 5) [[unlikely]]
+    LogReturn("batch_mla.plan", {});
+}
+
+void BatchMla::PlanOnDevice(const MlaProblem& given, const TensorView& qo_indptr,
+                            const MlaPageTable& pages, int64_t max_tokens, Backend backend,
+                            Stream stream) {
+  Impl& impl = *impl_;
+  FLASHINFER_CHECK(impl.workspace.device().type == DeviceType::kCuda,
+                   "workspace: is in host memory, a plan on the device needs a CUDA device");
+  const MlaProblem problem = impl.Begin(given, backend);
+  DeviceLengths lengths = ReadDevicePageTable({pages.indptr, pages.indices, pages.kv_len},
+                                              problem.page_size, impl.tables, "kv_len");
+  lengths.kv_len = std::exchange(lengths.last_page_len, nullptr);
+  CheckTensor("qo_indptr", qo_indptr);
+  ReadDeviceQueryLengths(qo_indptr, max_tokens, impl.tables, lengths);
+  impl.executor->PlanOnDevice(problem, impl.tables, lengths, impl.workspace, stream);
+  impl.problem = problem;
+  impl.qo_indptr = qo_indptr;
+  impl.pages = pages;
+  impl.is_planned = true;
+  Replan(stream);
+}
+
+void BatchMla::Replan(Stream stream) const {
+  const Impl& impl = *impl_;
+  FLASHINFER_CHECK(impl.is_planned && impl.qo_indptr.defined(),
+                   "Replan() was called before a successful PlanOnDevice()");
+  // Lengths as they are now: to who reads the log, this is a plan of them.
+  if (LogLevel() > 0) [[unlikely]]
+    impl.LogPlan(impl.problem, impl.qo_indptr, impl.pages);
+  impl.executor->Replan(stream);
   if (LogLevel() >= 5) [[unlikely]]
     LogReturn("batch_mla.plan", {});
 }

@@ -47,6 +47,11 @@ class MlaExecutor {
   virtual void Plan(const MlaProblem& problem, const AttentionTables& tables, Workspace& workspace,
                     Stream stream) = 0;
   virtual void Run(const MlaTensors& tensors, Stream stream) const = 0;
+  /// A plan that Replan() makes on the device; of `tables` it reads nothing but sizes, and where
+  /// pages and tensors are.
+  virtual void PlanOnDevice(const MlaProblem& problem, const AttentionTables& tables,
+                            const DeviceLengths& lengths, Workspace& workspace, Stream stream);
+  virtual void Replan(Stream) const {}
 };
 
 /// A candidate's entry.

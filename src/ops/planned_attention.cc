@@ -80,7 +80,7 @@ void PlannedAttention::Plan(const AttentionProblem& given, const AttentionPlanIn
   if (Logs(1)) [[unlikely]]
     LogPlan(problem, inputs);
   is_planned_ = false;  // half a plan must not run
-  device_pages_ = {};
+  on_device_ = {};
   if (problem.variant != nullptr) problem.variant = &variant_.emplace(*problem.variant);
   ChooseEntry(problem, backend);
   Read(inputs, problem);
@@ -91,7 +91,8 @@ void PlannedAttention::Plan(const AttentionProblem& given, const AttentionPlanIn
     LogReturn(name_ + ".plan", {});
 }
 
-void PlannedAttention::PlanOnDevice(const AttentionProblem& given, const PageTable& pages,
+void PlannedAttention::PlanOnDevice(const AttentionProblem& given,
+                                    const AttentionPlanInputs& inputs, int64_t max_tokens,
                                     Backend backend, Stream stream) {
   FLASHINFER_CHECK(workspace_->device().type == DeviceType::kCuda,
                    "workspace: is in host memory, a plan on the device needs a CUDA device");
@@ -100,21 +101,22 @@ void PlannedAttention::PlanOnDevice(const AttentionProblem& given, const PageTab
   is_planned_ = false;
   ChooseEntry(problem, backend);
   tables_.device = workspace_->device();
-  const DeviceLengths lengths = ReadDevicePageTable(pages, problem.page_size, tables_);
-  ReadQueryLengths({}, tables_);
+  DeviceLengths lengths = ReadDevicePageTable(inputs.pages, problem.page_size, tables_);
+  ReadDeviceQueryLengths(inputs.qo_indptr, max_tokens, tables_, lengths);
+  tables_.mask = {};
   executor_->PlanOnDevice(problem, tables_, lengths, *workspace_, stream);
   problem_ = problem;
-  device_pages_ = pages;
+  on_device_ = inputs;
   is_planned_ = true;
   Replan(stream);
 }
 
 void PlannedAttention::Replan(Stream stream) const {
-  FLASHINFER_CHECK(is_planned_ && device_pages_.indptr.defined(),
+  FLASHINFER_CHECK(is_planned_ && on_device_.pages.indptr.defined(),
                    "Replan() was called before a successful PlanOnDevice()");
   // Lengths as they are now: to who reads the log, this is a plan of them.
   if (Logs(1)) [[unlikely]]
-    LogPlan(problem_, {.pages = device_pages_});
+    LogPlan(problem_, on_device_);
   executor_->Replan(stream);
   if (Logs(5)) [[unlikely]]
     LogReturn(name_ + ".plan", {});

@@ -35,9 +35,9 @@ class PlannedAttention {
 
   void Plan(const AttentionProblem& problem, const AttentionPlanInputs& inputs, Backend backend,
             Stream stream);
-  /// One token a request; all of `pages` is on the device.
-  void PlanOnDevice(const AttentionProblem& problem, const PageTable& pages, Backend backend,
-                    Stream stream);
+  /// Of `inputs`, pages and qo_indptr, which are on the device; that of up to `max_tokens`.
+  void PlanOnDevice(const AttentionProblem& problem, const AttentionPlanInputs& inputs,
+                    int64_t max_tokens, Backend backend, Stream stream);
   void Replan(Stream stream) const;
   void Run(const AttentionTensors& tensors, Stream stream) const;
 
@@ -56,7 +56,7 @@ class PlannedAttention {
   AttentionTables tables_;
   const AttentionEntry* entry_ = nullptr;
   std::unique_ptr<AttentionExecutor> executor_;
-  PageTable device_pages_;  ///< undefined after a plan on the host
+  AttentionPlanInputs on_device_;  ///< undefined after a plan on the host
   bool is_planned_ = false;
 };
 

@@ -6,7 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "kernels/attention/prefill_plan_rules.h"
+
 namespace flashinfer {
+
+using kernels::AttentionPlanLimits;
+using kernels::MaxPartials;
 
 /// Query rows are packed: row r of a request and KV head is query head r % group_size of that KV
 /// head's group, of token r / group_size. So one piece reads keys and values once for a group.
@@ -17,18 +22,6 @@ struct AttentionBatch {
   int32_t group_size = 1;
   bool causal = false;
   int32_t window_left = -1;  ///< keys left of its own position that a query sees; -1: all
-};
-
-/// What the executor wants pieces to be like.
-struct AttentionPlanLimits {
-  int32_t rows_tile = 64;      ///< packed rows of a piece at most
-  int32_t kv_tile = 64;        ///< pieces begin at multiples of it
-  int32_t num_lanes = 1;       ///< pieces that run at the same time
-  int32_t min_kv_chunk = 128;  ///< keys of a split piece at least
-  /// Splits are made every so many keys, whatever the batch; 0: as balance wants. A tile whose
-  /// splits do not fit into max_partials becomes one piece, which then folds them itself.
-  int32_t fixed_kv_chunk = 0;
-  int64_t max_partials = 0;  ///< pieces that may leave partial results; 0: no splitting
 };
 
 /// Rows of one request and KV head times keys kv_begin to kv_end.
@@ -57,9 +50,6 @@ struct AttentionPlan {
   std::vector<AttentionMerge> merges;
   int64_t num_partials = 0;
 };
-
-/// Partial results that a plan without limit on them may use.
-int64_t MaxPartials(int32_t num_lanes);
 
 /// Every row meets every key that it may see exactly once (keys that no row of a tile sees are left
 /// out, but for the begin of a window, which is rounded down to a multiple of kv_tile). Long pieces

@@ -54,8 +54,9 @@ class FLASHINFER_API BatchDecode {
   /// request whose pages end before they begin has none. A batch of fewer requests is filled up
   /// with such as have no page; Run() takes q, out and lse of max_requests.
   ///
-  /// Throws kInvalidArgument and kUnsupported as Plan() does, the latter also where the backend
-  /// plans on the host only. It may allocate and compile; Replan() never does.
+  /// Throws kInvalidArgument and kUnsupported as Plan() does, the former also for variants, and
+  /// with cuda.prefill and cuda.prefill_simt for biases and fixed_split_size. It may allocate and
+  /// compile; Replan() never does.
   void PlanOnDevice(const AttentionProblem& problem, const PageTable& pages,
                     Backend backend = Backend(), Stream stream = {});
 

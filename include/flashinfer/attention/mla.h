@@ -102,6 +102,24 @@ class FLASHINFER_API BatchMla {
   void Plan(const MlaProblem& problem, const TensorView& qo_indptr, const MlaPageTable& pages,
             Backend backend = Backend(), Stream stream = {});
 
+  /// As BatchDecode::PlanOnDevice(): one recording of Replan() and any number of Run()s serves
+  /// every batch up to these sizes.
+  ///
+  ///   qo_indptr      [max_requests + 1]  i32, on the CUDA device of the workspace
+  ///   pages.indptr   [max_requests + 1]  likewise, up to 4096 requests
+  ///   pages.indices  [max_pages]         likewise
+  ///   pages.kv_len   [max_requests]      likewise
+  ///
+  /// Run() takes q, out and lse of `max_tokens` rows, and leaves those alone that no request has.
+  /// A request may have no token. There is no fixed_split_size. Tiles are chosen for requests of
+  /// max_tokens / max_requests tokens.
+  void PlanOnDevice(const MlaProblem& problem, const TensorView& qo_indptr,
+                    const MlaPageTable& pages, int64_t max_tokens, Backend backend = Backend(),
+                    Stream stream = {});
+
+  /// Plans the lengths that are on the device when the stream gets here.
+  void Replan(Stream stream = {}) const;
+
   ///   q_nope  [num_tokens, num_heads, head_dim_ckv]
   ///   q_pe    [num_tokens, num_heads, head_dim_kpe]; may be undefined when head_dim_kpe is 0
   ///   out     [num_tokens, num_heads, head_dim_ckv]

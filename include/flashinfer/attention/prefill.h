@@ -42,6 +42,24 @@ class FLASHINFER_API BatchPrefill {
   void Plan(const AttentionProblem& problem, const TensorView& qo_indptr, const PageTable& pages,
             const AttentionMask& mask = {}, Backend backend = Backend(), Stream stream = {});
 
+  /// As BatchDecode::PlanOnDevice(): one recording of Replan() and any number of Run()s serves
+  /// every batch up to these sizes.
+  ///
+  ///   qo_indptr            [max_requests + 1]  i32, on the CUDA device of the workspace
+  ///   pages.indptr         [max_requests + 1]  likewise, up to 4096 requests
+  ///   pages.indices        [max_pages]         likewise
+  ///   pages.last_page_len  [max_requests]      likewise
+  ///
+  /// Run() takes q, out and lse of `max_tokens` rows, and leaves those alone that no request has.
+  /// A request may have no token. Masks are kNone and kCausal; there is no bias, no variant and no
+  /// fixed_split_size. Tiles are chosen for requests of max_tokens / max_requests tokens.
+  void PlanOnDevice(const AttentionProblem& problem, const TensorView& qo_indptr,
+                    const PageTable& pages, int64_t max_tokens, Backend backend = Backend(),
+                    Stream stream = {});
+
+  /// Plans the lengths that are on the device when the stream gets here.
+  void Replan(Stream stream = {}) const;
+
   ///   q    [num_tokens, num_qo_heads, head_dim_qk]
   ///   out  [num_tokens, num_qo_heads, head_dim_vo]
   ///   lse  [num_tokens, num_qo_heads]  f32, base-2 logarithm; undefined view when not wanted

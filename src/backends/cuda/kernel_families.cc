@@ -14,6 +14,7 @@
 #include "kernels/attention/merge_states_spec.h"
 #include "kernels/attention/mla_simt_spec.h"
 #include "kernels/attention/mla_spec.h"
+#include "kernels/attention/prefill_plan_spec.h"
 #include "kernels/attention/prefill_simt_spec.h"
 #include "kernels/attention/prefill_spec.h"
 #include "kernels/linear/gather_rows_spec.h"
@@ -109,6 +110,7 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::PackBitsSpec>(),
       Family<kernels::PageCopySpec>(),
       Family<kernels::PagePositionsSpec>(),
+      Family<kernels::PrefillPlanSpec>(),
       Family<kernels::PrefillSimtSpec>(),
       Family<kernels::PrefillSpec>(),
       Family<kernels::QuantizeSpec>(),

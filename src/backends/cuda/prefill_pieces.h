@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The work of kernels that prefill in pieces: rows of requests times keys, long ones split along
-// the keys, as tables for the device.
+// the keys, as tables on the device.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "cuda/kernel.h"
+#include "kernels/attention/prefill_plan_spec.h"
 #include "kernels/attention/prefill_spec.h"
 #include "ops/attention.h"
 #include "plan/attention_plan.h"
@@ -29,6 +31,13 @@ struct PrefillGrid {
 /// Partial results of a plan for any batch, on the largest device.
 size_t PrefillPartialBytes(const PrefillGrid& grid);
 
+/// What pieces depend on, apart from lengths.
+struct PieceRows {
+  int32_t group_size = 1;
+  bool causal = false;
+  int32_t window_left = -1;
+};
+
 /// Arrays that go to the device in one copy.
 class Staging {
  public:
@@ -46,22 +55,41 @@ class Staging {
   std::vector<char> bytes_;
 };
 
+/// A plan: Plan() or PlanOnDevice(), Add() of what else the executor has for the device, Upload().
 class PrefillPieces {
  public:
   /// Shares the batch among the blocks of `kernel`, with as many splits as the workspace has room
   /// for. Throws kInvalidArgument for lengths that kernels cannot count.
-  void Plan(const AttentionTables& tables, const AttentionBatch& batch, const PrefillGrid& grid,
-            const Kernel& kernel, size_t workspace_bytes);
+  void Plan(const AttentionTables& tables, const PieceRows& rows, const PrefillGrid& grid,
+            const Kernel& kernel, Workspace& workspace);
 
-  const std::vector<kernels::PrefillRequest>& requests() const { return requests_; }
-  const std::vector<kernels::PrefillPiece>& pieces() const { return pieces_; }
-  /// Rows of the plan that are merged.
-  size_t num_merges() const { return plan_.merges.size(); }
-  /// Places for partial results: as many for any batch, so that addresses which a graph has
-  /// recorded stay valid, but for fixed splits.
-  int64_t num_partials() const { return num_partials_; }
+  /// The same of any batch up to these sizes, by Replan().
+  void PlanOnDevice(const DeviceLengths& lengths, const PieceRows& rows, const PrefillGrid& grid,
+                    const Kernel& kernel, Workspace& workspace);
+
+  /// The offset of an array that goes to the device with the plan.
+  template <class T>
+  size_t Add(const std::vector<T>& values) {
+    return staging_.Add(values);
+  }
+  void Upload(Device device, Stream stream);
+  /// Plans the lengths that are on the device; after PlanOnDevice() and Upload().
+  void Replan(Stream stream) const;
+
+  /// Blocks of a tile that a launch has; 0: there is nothing to do.
+  int64_t num_pieces() const { return num_pieces_; }
+  int64_t num_requests() const { return num_requests_; }
+  template <class T>
+  const T* At(size_t offset) const {
+    return reinterpret_cast<const T*>(block_ + offset);
+  }
+  /// Puts the plan's tables into the parameters of a call, with partial results of so many columns.
+  void SetTables(kernels::PrefillParams& params, int32_t num_columns) const;
 
  private:
+  kernels::AttentionPlanLimits LimitsOn(const PrefillGrid& grid, const Kernel& kernel,
+                                        size_t workspace_bytes) const;
+  void ReservePartials(const PrefillGrid& grid, int64_t num_partials, Workspace& workspace);
   void ReadRequests(const AttentionTables& tables, int32_t group_size);
   void MakePieces();
 
@@ -69,7 +97,28 @@ class PrefillPieces {
   std::vector<kernels::PrefillRequest> requests_;
   std::vector<kernels::PrefillPiece> pieces_;
   std::vector<int32_t> merge_of_;
+  PrefillGrid grid_;
+  int64_t num_requests_ = 0;
+  int64_t num_pieces_ = 0;
+  Staging staging_;
+  size_t requests_at_ = 0;
+  size_t pieces_at_ = 0;
+  size_t counters_at_ = 0;
+  size_t unsorted_at_ = 0;
+  size_t sums_at_ = 0;
+  // The tables' own memory: plans that share a workspace may run in turns.
+  std::unique_ptr<Workspace> memory_;
+  char* block_ = nullptr;
+  Workspace* workspace_ = nullptr;
+  /// Places for partial results: as many for any batch, so that addresses which a graph has
+  /// recorded stay valid, but for fixed splits.
   int64_t num_partials_ = 0;
+  size_t partial_bytes_ = 0;
+  const Kernel* planner_ = nullptr;  ///< null: the host has planned
+  kernels::PrefillPlanParams planner_params_ = {};
 };
+
+/// Throws kInvalidArgument for batches that PlanOnDevice() cannot plan.
+void CheckDeviceLengths(const DeviceLengths& lengths, int32_t group_size, int32_t fixed_split_size);
 
 }  // namespace flashinfer::cuda

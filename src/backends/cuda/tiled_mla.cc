@@ -7,7 +7,6 @@
 
 #include "backends/cuda/problem.h"
 #include "cuda/launch.h"
-#include "cuda/memory.h"
 
 namespace flashinfer::cuda {
 namespace {
@@ -59,46 +58,40 @@ MlaAccess AccessOf(const MlaTensors& t) {
           .out = AccessBytes(t.out)};
 }
 
-void TiledMla::Plan(const MlaProblem& problem, const AttentionTables& tables, Workspace& workspace,
-                    Stream stream) {
+const Kernel& TiledMla::Keep(const MlaProblem& problem, const AttentionTables& tables) {
   problem_ = problem;
   device_ = tables.device;
   pages_ = tables.pages;
   pages_stride_ = tables.pages_stride;
-  const Kernel& kernel = Prepare(problem, RowsOf(problem, tables), device_, tiles_);
-  const PrefillGrid grid = GridOf(problem, tiles_);
-  pieces_.Plan(tables,
-               {.q_len = tables.q_len,
-                .kv_len = tables.kv_len,
-                .num_kv_heads = 1,
-                .group_size = problem.num_heads,
-                .causal = problem.causal,
-                .window_left = problem.window_left},
-               grid, kernel, workspace.max_bytes());
-  partial_bytes_ = static_cast<size_t>(pieces_.num_partials()) * grid.partial_bytes;
-  workspace.Reserve(partial_bytes_);
-  workspace_ = &workspace;
-  Upload(StreamOn(device_, stream));
+  return Prepare(problem, RowsOf(problem, tables), device_, tiles_);
 }
+
+PieceRows TiledMla::rows() const {
+  return {problem_.num_heads, problem_.causal, problem_.window_left};
+}
+
+void TiledMla::Plan(const MlaProblem& problem, const AttentionTables& tables, Workspace& workspace,
+                    Stream stream) {
+  const Kernel& kernel = Keep(problem, tables);
+  pieces_.Plan(tables, rows(), GridOf(problem_, tiles_), kernel, workspace);
+  pieces_.Upload(device_, StreamOn(device_, stream));
+}
+
+void TiledMla::PlanOnDevice(const MlaProblem& problem, const AttentionTables& tables,
+                            const DeviceLengths& lengths, Workspace& workspace, Stream stream) {
+  CheckDeviceLengths(lengths, problem.num_heads, problem.fixed_split_size);
+  const Kernel& kernel = Keep(problem, tables);
+  pieces_.PlanOnDevice(lengths, rows(), GridOf(problem_, tiles_), kernel, workspace);
+  pieces_.Upload(device_, StreamOn(device_, stream));
+}
+
+void TiledMla::Replan(Stream stream) const { pieces_.Replan(StreamOn(device_, stream)); }
 
 void TiledMla::Run(const MlaTensors& t, Stream stream) const {
-  if (pieces_.pieces().empty()) return;
+  if (pieces_.num_pieces() == 0) return;
   const kernels::MlaParams params = ParamsOf(t);
-  Launch(KernelFor(t),
-         {.grid_x = static_cast<int64_t>(pieces_.pieces().size()), .overlaps_previous = true},
-         params, StreamOn(device_, stream));
-}
-
-void TiledMla::Upload(Stream stream) {
-  staging_.Clear();
-  requests_at_ = staging_.Add(pieces_.requests());
-  pieces_at_ = staging_.Add(pieces_.pieces());
-  counters_at_ = staging_.AddZeros(pieces_.num_merges() * 4);
-  if (memory_ == nullptr || memory_->device() != device_) {
-    memory_ = std::make_unique<Workspace>(device_);
-  }
-  block_ = static_cast<char*>(memory_->Reserve(staging_.bytes().size()));
-  CopyToDevice(block_, staging_.bytes().data(), staging_.bytes().size(), stream);
+  Launch(KernelFor(t), {.grid_x = pieces_.num_pieces(), .overlaps_previous = true}, params,
+         StreamOn(device_, stream));
 }
 
 kernels::PrefillParams TiledMla::AttentionParamsOf(const MlaTensors& t) const {
@@ -106,9 +99,6 @@ kernels::PrefillParams TiledMla::AttentionParamsOf(const MlaTensors& t) const {
   const MlaCache& cache = t.cache;
   const bool has_lse = t.lse.defined();
   const bool has_kpe = p.head_dim_kpe > 0;
-  // Another plan may have made the workspace grow: it is asked each time where it is.
-  auto* partials = static_cast<float*>(workspace_->Reserve(partial_bytes_));
-  const int64_t partial_rows = pieces_.num_partials() * tiles_.rows;
   kernels::PrefillParams a{};
   a.q = t.q_nope.data();
   a.k = cache.ckv.data();
@@ -116,11 +106,7 @@ kernels::PrefillParams TiledMla::AttentionParamsOf(const MlaTensors& t) const {
   a.out = t.out.data();
   a.lse = has_lse ? t.lse.data_as<float>() : nullptr;
   a.pages = pages_;
-  a.requests = reinterpret_cast<const kernels::PrefillRequest*>(block_ + requests_at_);
-  a.pieces = reinterpret_cast<const kernels::PrefillPiece*>(block_ + pieces_at_);
-  a.partial_o = partials;
-  a.partial_ml = partials + partial_rows * tiles_.ckv_columns;
-  a.counters = reinterpret_cast<uint32_t*>(block_ + counters_at_);
+  pieces_.SetTables(a, tiles_.ckv_columns);
   a.q_stride_token = t.q_nope.stride(0);
   a.q_stride_head = t.q_nope.stride(1);
   a.out_stride_token = t.out.stride(0);

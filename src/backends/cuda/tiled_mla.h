@@ -56,6 +56,9 @@ class TiledMla : public MlaExecutor {
   void Plan(const MlaProblem& problem, const AttentionTables& tables, Workspace& workspace,
             Stream stream) final;
   void Run(const MlaTensors& tensors, Stream stream) const final;
+  void PlanOnDevice(const MlaProblem& problem, const AttentionTables& tables,
+                    const DeviceLengths& lengths, Workspace& workspace, Stream stream) final;
+  void Replan(Stream stream) const final;
 
  protected:
   /// Gets the kernel of a problem ready, whose requests have so many rows on average.
@@ -67,21 +70,15 @@ class TiledMla : public MlaExecutor {
   Device device() const { return device_; }
 
  private:
-  void Upload(Stream stream);
+  /// Keeps what a plan is for, and gets its kernel ready.
+  const Kernel& Keep(const MlaProblem& problem, const AttentionTables& tables);
+  PieceRows rows() const;
   kernels::PrefillParams AttentionParamsOf(const MlaTensors& t) const;
   kernels::MlaParams ParamsOf(const MlaTensors& t) const;
 
   MlaProblem problem_;
   MlaTiles tiles_;
   PrefillPieces pieces_;
-  Staging staging_;
-  size_t requests_at_ = 0;
-  size_t pieces_at_ = 0;
-  size_t counters_at_ = 0;
-  std::unique_ptr<Workspace> memory_;
-  char* block_ = nullptr;  ///< of memory_: requests, pieces, counters
-  Workspace* workspace_ = nullptr;
-  size_t partial_bytes_ = 0;
   Device device_;
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;

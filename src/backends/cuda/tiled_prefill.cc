@@ -8,14 +8,11 @@
 #include <vector>
 
 #include "backends/cuda/problem.h"
+#include "core/check.h"
 #include "cuda/launch.h"
-#include "cuda/memory.h"
 
 namespace flashinfer::cuda {
 namespace {
-
-using kernels::PrefillPiece;
-using kernels::PrefillRequest;
 
 PrefillGrid GridOf(const PrefillTiles& tiles, const AttentionProblem& p) {
   const int64_t num_tiles = int64_t{p.num_kv_heads} * tiles.vo_slices;
@@ -83,8 +80,7 @@ PrefillAccess AccessOf(const AttentionTensors& t) {
           .out = AccessBytes(t.out, t.out.stride(0), t.out.stride(1))};
 }
 
-void TiledPrefill::Plan(const AttentionProblem& problem, const AttentionTables& tables,
-                        Workspace& workspace, Stream stream) {
+const Kernel& TiledPrefill::Keep(const AttentionProblem& problem, const AttentionTables& tables) {
   problem_ = problem;
   if (problem.sm_scale == 0) {
     problem_.sm_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim_qk));
@@ -95,58 +91,58 @@ void TiledPrefill::Plan(const AttentionProblem& problem, const AttentionTables& 
   mask_ = tables.mask;
   const int64_t rows =
       tables.num_tokens() * problem.group_size() / std::max<int64_t>(1, tables.num_requests());
-  PlanPieces(tables, Prepare(problem_, rows, device_, tiles_), workspace);
-  Upload(tables, StreamOn(device_, stream));
+  return Prepare(problem_, rows, device_, tiles_);
 }
 
-void TiledPrefill::PlanPieces(const AttentionTables& tables, const Kernel& kernel,
-                              Workspace& workspace) {
-  const PrefillGrid grid = GridOf(tiles_, problem_);
-  pieces_.Plan(tables,
-               {.q_len = tables.q_len,
-                .kv_len = tables.kv_len,
-                .num_kv_heads = 1,
-                .group_size = problem_.group_size(),
-                .causal = IsCausal(problem_.mask),
-                .window_left = problem_.window_left},
-               grid, kernel, workspace.max_bytes());
-  partial_bytes_ = static_cast<size_t>(pieces_.num_partials()) * grid.partial_bytes;
-  workspace.Reserve(partial_bytes_);
-  workspace_ = &workspace;
+PieceRows TiledPrefill::rows() const {
+  return {problem_.group_size(), IsCausal(problem_.mask), problem_.window_left};
 }
 
-void TiledPrefill::Upload(const AttentionTables& tables, Stream stream) {
-  staging_.Clear();
-  requests_at_ = staging_.Add(pieces_.requests());
-  pieces_at_ = staging_.Add(pieces_.pieces());
-  counters_at_ = staging_.AddZeros(pieces_.num_merges() * static_cast<size_t>(num_tiles()) * 4);
+void TiledPrefill::Plan(const AttentionProblem& problem, const AttentionTables& tables,
+                        Workspace& workspace, Stream stream) {
+  const Kernel& kernel = Keep(problem, tables);
+  pieces_.Plan(tables, rows(), GridOf(tiles_, problem_), kernel, workspace);
+  if (problem_.variant != nullptr) lengths_at_ = pieces_.Add(VariantLengths(tables));
+  Upload(stream);
+}
+
+void TiledPrefill::PlanOnDevice(const AttentionProblem& problem, const AttentionTables& tables,
+                                const DeviceLengths& lengths, Workspace& workspace, Stream stream) {
+  CheckDeviceLengths(lengths, problem.group_size(), problem.fixed_split_size);
+  FLASHINFER_CHECK(problem.mask == MaskMode::kNone || problem.mask == MaskMode::kCausal,
+                   "mask: is {}, a plan on the device takes none and causal", Name(problem.mask));
+  FLASHINFER_CHECK(!problem.has_bias, "has_bias: is 1, a plan on the device takes 0");
+  FLASHINFER_CHECK(problem.variant == nullptr, "variant: is {}, a plan on the device takes none",
+                   problem.variant->name());
+  const Kernel& kernel = Keep(problem, tables);
+  pieces_.PlanOnDevice(lengths, rows(), GridOf(tiles_, problem_), kernel, workspace);
+  Upload(stream);
+}
+
+void TiledPrefill::Replan(Stream stream) const { pieces_.Replan(StreamOn(device_, stream)); }
+
+void TiledPrefill::Upload(Stream stream) {
   if (problem_.pos_encoding == PositionEncoding::kAlibi) {
-    slopes_at_ = staging_.Add(AlibiSlopes(problem_.num_qo_heads));
+    slopes_at_ = pieces_.Add(AlibiSlopes(problem_.num_qo_heads));
   }
-  if (problem_.variant != nullptr) lengths_at_ = staging_.Add(VariantLengths(tables));
   if (problem_.pos_encoding == PositionEncoding::kRopeLlama) {
-    turns_at_ = staging_.Add(TurnsOf(problem_));
+    turns_at_ = pieces_.Add(TurnsOf(problem_));
   }
-  if (memory_ == nullptr || memory_->device() != device_) {
-    memory_ = std::make_unique<Workspace>(device_);
-  }
-  block_ = static_cast<char*>(memory_->Reserve(staging_.bytes().size()));
-  CopyToDevice(block_, staging_.bytes().data(), staging_.bytes().size(), stream);
+  pieces_.Upload(device_, StreamOn(device_, stream));
 }
 
 void TiledPrefill::Run(const AttentionTensors& t, Stream stream) const {
-  if (pieces_.pieces().empty()) return;
+  if (pieces_.num_pieces() == 0) return;
   const kernels::PrefillParams params = ParamsOf(t);
-  const LaunchShape shape{.grid_x = static_cast<int64_t>(pieces_.pieces().size()),
-                          .grid_y = num_tiles(),
-                          .overlaps_previous = true};
+  const LaunchShape shape{
+      .grid_x = pieces_.num_pieces(), .grid_y = num_tiles(), .overlaps_previous = true};
   if (problem_.variant == nullptr) {
     Launch(KernelFor(t), shape, params, StreamOn(device_, stream));
     return;
   }
   Launch(KernelFor(t), shape,
-         WithVariant(params, problem_, reinterpret_cast<const int32_t*>(block_ + lengths_at_),
-                     static_cast<int64_t>(pieces_.requests().size()), t.extras.variant_values),
+         WithVariant(params, problem_, pieces_.At<int32_t>(lengths_at_), pieces_.num_requests(),
+                     t.extras.variant_values),
          StreamOn(device_, stream));
 }
 
@@ -158,58 +154,57 @@ kernels::PrefillParams TiledPrefill::ParamsOf(const AttentionTensors& t) const {
   const bool has_lse = t.lse.defined();
   const TensorView& bias = extras.bias;
   const TensorView& items = mask_.token_pos_in_items;
-  // Another plan may have made the workspace grow: it is asked each time where it is.
-  char* partials = static_cast<char*>(workspace_->Reserve(partial_bytes_));
-  const int64_t partial_rows = pieces_.num_partials() * num_tiles() * tiles_.rows;
   kernels::DecodeHeadValues slopes = HeadValues(extras.alibi_slopes);
   if (p.pos_encoding == PositionEncoding::kAlibi && slopes.data == nullptr) {
-    slopes = {reinterpret_cast<const float*>(block_ + slopes_at_), 1};
+    slopes = {pieces_.At<float>(slopes_at_), 1};
   }
-  return {.q = t.q.data(),
-          .k = t.cache.k.data(),
-          .v = t.cache.v.data(),
-          .out = t.out.data(),
-          .lse = has_lse ? t.lse.data_as<float>() : nullptr,
-          .pages = pages_,
-          .requests = reinterpret_cast<const PrefillRequest*>(block_ + requests_at_),
-          .pieces = reinterpret_cast<const PrefillPiece*>(block_ + pieces_at_),
-          .partial_o = reinterpret_cast<float*>(partials),
-          .partial_ml = reinterpret_cast<float*>(partials) + partial_rows * tiles_.vo_columns,
-          .counters = reinterpret_cast<uint32_t*>(block_ + counters_at_),
-          .custom_mask = mask_.custom,
-          .token_pos = items.defined() ? items.data_as<const int32_t>() : nullptr,
-          .bias = p.has_bias ? bias.data() : nullptr,
-          .sinks = HeadValues(p.has_sinks ? extras.sinks : TensorView()),
-          .q_scales = HeadValues(extras.q_scales),
-          .k_scales = HeadValues(extras.k_scales),
-          .v_scales = HeadValues(extras.v_scales),
-          .slopes = slopes,
-          .turns = p.pos_encoding == PositionEncoding::kRopeLlama
-                       ? reinterpret_cast<const uint64_t*>(block_ + turns_at_)
-                       : nullptr,
-          .q_stride_token = t.q.stride(0),
-          .q_stride_head = t.q.stride(1),
-          .out_stride_token = t.out.stride(0),
-          .out_stride_head = t.out.stride(1),
-          .lse_stride_token = has_lse ? t.lse.stride(0) : 0,
-          .lse_stride_head = has_lse ? t.lse.stride(1) : 0,
-          .pages_stride = pages_stride_,
-          .token_pos_stride_request = items.defined() ? items.stride(0) : 0,
-          .token_pos_stride_token = items.defined() ? items.stride(1) : 0,
-          .bias_stride_head = p.has_bias && bias.shape(0) > 1 ? bias.stride(0) : 0,
-          .bias_stride_token = p.has_bias ? bias.stride(1) : 0,
-          .k_strides = {k.page, k.token, k.head},
-          .v_strides = {v.page, v.token, v.head},
-          .page_size = kernels::MakeDivisor(static_cast<uint32_t>(std::max(1, p.page_size))),
-          .group_size = kernels::MakeDivisor(static_cast<uint32_t>(p.group_size())),
-          .head_dim_qk = p.head_dim_qk,
-          .head_dim_vo = p.head_dim_vo,
-          .window_left = p.window_left,
-          .sm_scale = LogitScale(p) * extras.q_scale * extras.k_scale,
-          .v_scale = extras.v_scale,
-          .soft_cap = p.logits_soft_cap,
-          .causal = IsCausal(p.mask),
-          .mask_is_packed = mask_.is_packed};
+  kernels::PrefillParams params{
+      .q = t.q.data(),
+      .k = t.cache.k.data(),
+      .v = t.cache.v.data(),
+      .out = t.out.data(),
+      .lse = has_lse ? t.lse.data_as<float>() : nullptr,
+      .pages = pages_,
+      .requests = nullptr,
+      .pieces = nullptr,
+      .partial_o = nullptr,
+      .partial_ml = nullptr,
+      .counters = nullptr,
+      .custom_mask = mask_.custom,
+      .token_pos = items.defined() ? items.data_as<const int32_t>() : nullptr,
+      .bias = p.has_bias ? bias.data() : nullptr,
+      .sinks = HeadValues(p.has_sinks ? extras.sinks : TensorView()),
+      .q_scales = HeadValues(extras.q_scales),
+      .k_scales = HeadValues(extras.k_scales),
+      .v_scales = HeadValues(extras.v_scales),
+      .slopes = slopes,
+      .turns = p.pos_encoding == PositionEncoding::kRopeLlama ? pieces_.At<uint64_t>(turns_at_)
+                                                              : nullptr,
+      .q_stride_token = t.q.stride(0),
+      .q_stride_head = t.q.stride(1),
+      .out_stride_token = t.out.stride(0),
+      .out_stride_head = t.out.stride(1),
+      .lse_stride_token = has_lse ? t.lse.stride(0) : 0,
+      .lse_stride_head = has_lse ? t.lse.stride(1) : 0,
+      .pages_stride = pages_stride_,
+      .token_pos_stride_request = items.defined() ? items.stride(0) : 0,
+      .token_pos_stride_token = items.defined() ? items.stride(1) : 0,
+      .bias_stride_head = p.has_bias && bias.shape(0) > 1 ? bias.stride(0) : 0,
+      .bias_stride_token = p.has_bias ? bias.stride(1) : 0,
+      .k_strides = {k.page, k.token, k.head},
+      .v_strides = {v.page, v.token, v.head},
+      .page_size = kernels::MakeDivisor(static_cast<uint32_t>(std::max(1, p.page_size))),
+      .group_size = kernels::MakeDivisor(static_cast<uint32_t>(p.group_size())),
+      .head_dim_qk = p.head_dim_qk,
+      .head_dim_vo = p.head_dim_vo,
+      .window_left = p.window_left,
+      .sm_scale = LogitScale(p) * extras.q_scale * extras.k_scale,
+      .v_scale = extras.v_scale,
+      .soft_cap = p.logits_soft_cap,
+      .causal = IsCausal(p.mask),
+      .mask_is_packed = mask_.is_packed};
+  pieces_.SetTables(params, tiles_.vo_columns);
+  return params;
 }
 
 }  // namespace flashinfer::cuda

@@ -69,6 +69,9 @@ class TiledPrefill : public AttentionExecutor {
   void Plan(const AttentionProblem& problem, const AttentionTables& tables, Workspace& workspace,
             Stream stream) final;
   void Run(const AttentionTensors& tensors, Stream stream) const final;
+  void PlanOnDevice(const AttentionProblem& problem, const AttentionTables& tables,
+                    const DeviceLengths& lengths, Workspace& workspace, Stream stream) final;
+  void Replan(Stream stream) const final;
 
  protected:
   /// Gets the kernel of a problem ready, whose requests have so many rows on average.
@@ -82,26 +85,21 @@ class TiledPrefill : public AttentionExecutor {
 
  private:
   int64_t num_tiles() const { return int64_t{problem_.num_kv_heads} * tiles_.vo_slices; }
-  void PlanPieces(const AttentionTables& tables, const Kernel& kernel, Workspace& workspace);
-  void Upload(const AttentionTables& tables, Stream stream);
+  /// Keeps what a plan is for, and gets its kernel ready.
+  const Kernel& Keep(const AttentionProblem& problem, const AttentionTables& tables);
+  PieceRows rows() const;
+  /// The plan, and what the problem has for the device.
+  void Upload(Stream stream);
   kernels::PrefillParams ParamsOf(const AttentionTensors& t) const;
 
   AttentionProblem problem_;
   PrefillTiles tiles_;
   MaskTables mask_;
   PrefillPieces pieces_;
-  Staging staging_;
-  size_t requests_at_ = 0;
-  size_t pieces_at_ = 0;
-  size_t counters_at_ = 0;
   size_t slopes_at_ = 0;
   size_t turns_at_ = 0;
   size_t lengths_at_ = 0;  ///< for a variant
-  std::unique_ptr<Workspace> memory_;
-  char* block_ = nullptr;  ///< of memory_: requests, pieces, counters, and what the problem has
-  Workspace* workspace_ = nullptr;
   Device device_;
-  size_t partial_bytes_ = 0;
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;
 };

@@ -6,15 +6,13 @@
 
 #include "kernels/attention/decode_plan_spec.h"
 #include "kernels/attention/decode_plan_walk.h"
-#include "kernels/tile/reduce.cuh"
+#include "kernels/attention/plan_block.cuh"
 
 namespace flashinfer::kernels::decode_plan_simt {
 
 template <DecodePlanSpec kSpec>
 struct Traits {
   static constexpr int kThreads = kSpec.block_threads;
-  static constexpr int kWarps = kThreads / 32;
-  static_assert(kThreads % 32 == 0 && kWarps <= 32, "a warp adds up the warps' sums");
 
   struct SharedStorage {
     int64_t sums[kSpec.max_requests];
@@ -25,50 +23,15 @@ struct Traits {
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
 };
 
-/// What a sum is after adding those of the lanes before.
-__device__ __forceinline__ int64_t WarpScan(int64_t x, int lane) {
-#pragma unroll
-  for (int delta = 1; delta < 32; delta *= 2) {
-    const int64_t before = __shfl_up_sync(tile::kFullWarp, x, delta);
-    if (lane >= delta) x += before;
-  }
-  return x;
-}
-
 /// The threads of a planner: a block.
 template <class T>
-struct Block {
+struct Block : PlanBlock<T::kThreads> {
+  using PlanBlock<T::kThreads>::lane;
+  using PlanBlock<T::kThreads>::warp;
   typename T::SharedStorage& shared;
-  int lane = static_cast<int>(threadIdx.x) % 32;
-  int warp = static_cast<int>(threadIdx.x) / 32;
 
-  template <class F>
-  __device__ __forceinline__ void ForEach(int32_t n, F f) const {
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < n; i += T::kThreads) f(i);
-  }
-  __device__ __forceinline__ void Sync() const { __syncthreads(); }
-
-  /// Every thread has a row of neighbours.
-  __device__ __forceinline__ int64_t Scan(int64_t* x, int32_t n) const {
-    const int32_t count = (n + T::kThreads - 1) / T::kThreads;
-    const int32_t begin = min(n, static_cast<int32_t>(threadIdx.x) * count);
-    const int32_t end = min(n, begin + count);
-    int64_t sum = 0;
-    for (int32_t i = begin; i < end; ++i) sum += x[i];
-    const int64_t scanned = WarpScan(sum, lane);
-    if (lane == 31) shared.warp_sums[warp] = scanned;
-    __syncthreads();
-    const int64_t warps = WarpScan(lane < T::kWarps ? shared.warp_sums[lane] : 0, lane);
-    const int64_t warps_before = __shfl_sync(tile::kFullWarp, warps, max(warp - 1, 0));
-    const int64_t total = __shfl_sync(tile::kFullWarp, warps, 31);
-    int64_t before = scanned - sum + (warp > 0 ? warps_before : 0);
-    for (int32_t i = begin; i < end; ++i) {
-      before += x[i];
-      x[i] = before;
-    }
-    __syncthreads();
-    return total;
-  }
+  __device__ __forceinline__ explicit Block(typename T::SharedStorage& storage)
+      : PlanBlock<T::kThreads>{storage.warp_sums}, shared(storage) {}
 
   template <class F>
   __device__ __forceinline__ DecodeWalk Once(F f) const {
@@ -120,7 +83,7 @@ __device__ __forceinline__ void Run(const DecodePlanParams& p) {
   memory.sums = shared.sums;
   memory.num_pieces = shared.num_pieces;
   const BatchOnDevice batch{p};
-  Block<T> block{shared};
+  Block<T> block(shared);
   DecodePlanner<Block<T>, BatchOnDevice>(block, batch, p.limits, memory).Run();
   block.ForEach(p.limits.num_slots,
                 [&](int32_t s) { p.slots[s] = DecodeSlotOf(memory.pieces, memory.slot_begin, s); });

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of prefill and of latent attention that a kernel makes: those of the host, and one
+// recording for batches of all lengths.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <random>
+#include <tuple>
+
+#include "cuda/launch.h"
+#include "device/probe.h"
+#include "flashinfer/attention/prefill.h"
+#include "flashinfer/device.h"
+#include "jit/store.h"
+#include "kernels/attention/prefill_plan_spec.h"
+#include "plan/attention_plan.h"
+#include "support/attention_compare.h"
+#include "support/cases/attention.h"
+#include "support/cases/mla.h"
+#include "support/page_tables.h"
+
+namespace flashinfer::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const Device kDevice{DeviceType::kCuda, 0};
+
+bool HasDevice(std::string* why) { return cuda::Available(why); }
+
+/// A batch of up to so many requests and tokens; some have no token, some no key.
+struct Lengths {
+  std::vector<int32_t> q_len, kv_len, qo_indptr, indptr, last_page_len;
+
+  Lengths(std::mt19937_64& rng, int32_t num_requests, int64_t max_tokens, int32_t longest,
+          int32_t page_size)
+      : qo_indptr{0}, indptr{0} {
+    const auto below = [&](int64_t n) { return static_cast<int32_t>(rng() % uint64_t(n)); };
+    for (int32_t b = 0; b < num_requests; ++b) {
+      const int64_t rest = max_tokens - qo_indptr.back();
+      const int64_t limit = below(3) == 0 ? rest : std::min<int64_t>(rest, 20);
+      q_len.push_back(below(6) == 0 ? 0 : below(limit + 1));
+      kv_len.push_back(below(6) == 0 ? 0 : below(below(3) == 0 ? longest + 1 : longest / 8 + 1));
+      qo_indptr.push_back(qo_indptr.back() + q_len.back());
+      indptr.push_back(indptr.back() + (kv_len.back() + page_size - 1) / page_size);
+      last_page_len.push_back(kv_len.back() == 0 ? 0 : (kv_len.back() - 1) % page_size + 1);
+    }
+  }
+};
+
+using Fields = std::array<int32_t, 8>;
+
+Fields FieldsOf(const kernels::PrefillPiece& p) { return std::bit_cast<Fields>(p); }
+
+/// The pieces of the host's plan.
+std::vector<kernels::PrefillPiece> PiecesOf(const AttentionPlan& plan) {
+  std::vector<kernels::PrefillPiece> pieces;
+  for (const AttentionWork& w : plan.work) {
+    kernels::PrefillPiece piece{.request = w.request,
+                                .row_begin = static_cast<int32_t>(w.row_begin),
+                                .kv_begin = static_cast<int32_t>(w.kv_begin),
+                                .kv_end = static_cast<int32_t>(w.kv_end),
+                                .partial = static_cast<int32_t>(w.partial),
+                                .first_partial = 0,
+                                .num_partials = 0,
+                                .merge = 0};
+    for (size_t i = 0; i < plan.merges.size() && w.partial >= 0; ++i) {
+      const AttentionMerge& m = plan.merges[i];
+      if (w.partial < m.first_partial || w.partial >= m.first_partial + m.num_partials) continue;
+      piece.first_partial = static_cast<int32_t>(m.first_partial);
+      piece.num_partials = m.num_partials;
+      piece.merge = static_cast<int32_t>(i);
+    }
+    pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+/// Classes of costs as the kernel orders them.
+int32_t ClassOf(const Lengths& batch, const kernels::PrefillPlanParams& p,
+                const kernels::PrefillPiece& piece) {
+  const auto q_len = batch.q_len[static_cast<size_t>(piece.request)];
+  const int32_t rows = std::min(p.limits.rows_tile, q_len * p.group_size - piece.row_begin);
+  const int64_t cost = kernels::AttentionCost(rows, piece.kv_end - piece.kv_begin);
+  return static_cast<int32_t>(std::bit_cast<uint32_t>(static_cast<float>(cost)) >> 20);
+}
+
+void ExpectSamePlan(const Lengths& batch, kernels::PrefillPlanParams p) {
+  const auto num_requests = static_cast<int32_t>(batch.q_len.size());
+  const std::vector<int64_t> kv_len(batch.kv_len.begin(), batch.kv_len.end());
+  AttentionPlan plan;
+  PlanAttention({batch.q_len, kv_len, 1, p.group_size, p.causal, p.window_left}, p.limits, plan);
+  const int64_t max_tiles =
+      kernels::MaxRowTiles(num_requests, p.max_tokens, p.group_size, p.limits.rows_tile);
+  const auto max_pieces = static_cast<size_t>(max_tiles + p.limits.max_partials);
+  const probe::Buffer qo_indptr(batch.qo_indptr), indptr(batch.indptr);
+  const probe::Buffer lengths(p.has_kv_len ? batch.kv_len : batch.last_page_len);
+  const probe::Buffer requests(sizeof(kernels::PrefillRequest) * batch.q_len.size());
+  const probe::Buffer pieces(sizeof(kernels::PrefillPiece) * max_pieces);
+  const probe::Buffer unsorted(sizeof(kernels::PrefillPiece) * max_pieces);
+  const probe::Buffer sums(sizeof(int64_t) * static_cast<size_t>(max_tiles));
+  p.qo_indptr = static_cast<const int32_t*>(qo_indptr.data());
+  p.indptr = static_cast<const int32_t*>(indptr.data());
+  p.lengths = static_cast<const int32_t*>(lengths.data());
+  p.qo_indptr_stride = p.indptr_stride = p.lengths_stride = 1;
+  p.requests = static_cast<kernels::PrefillRequest*>(requests.data());
+  p.pieces = static_cast<kernels::PrefillPiece*>(pieces.data());
+  p.unsorted = static_cast<kernels::PrefillPiece*>(unsorted.data());
+  p.sums = static_cast<int64_t*>(sums.data());
+  p.num_requests = num_requests;
+  p.max_tiles = static_cast<int32_t>(max_tiles);
+  p.max_pages = batch.indptr.back();
+  cuda::Launch(jit::GetKernel(kernels::MakePrefillPlanSpec(num_requests), kDevice), {}, p,
+               {kDevice});
+  const auto got_requests = requests.Read<kernels::PrefillRequest>();
+  for (size_t b = 0; b < batch.q_len.size(); ++b) {
+    EXPECT_EQ(got_requests[b].q_begin, batch.qo_indptr[b]);
+    EXPECT_EQ(got_requests[b].q_len, batch.q_len[b]);
+    EXPECT_EQ(got_requests[b].kv_len, batch.kv_len[b]);
+    EXPECT_EQ(got_requests[b].page_begin, batch.indptr[b]);
+  }
+  auto got = pieces.Read<kernels::PrefillPiece>();
+  std::vector<kernels::PrefillPiece> expected = PiecesOf(plan);
+  ASSERT_LE(expected.size(), got.size());
+  const auto end = got.begin() + static_cast<int64_t>(expected.size());
+  for (auto piece = end; piece != got.end(); ++piece) {
+    EXPECT_EQ(FieldsOf(*piece), (Fields{0, kernels::kNoRow, 0, 0, -1, 0, 0, 0}));
+  }
+  for (auto piece = got.begin(); piece + 1 < end; ++piece) {
+    const int32_t least = ClassOf(batch, p, got[0]) - kernels::kCostClasses + 1;
+    EXPECT_GE(std::max(least, ClassOf(batch, p, piece[0])), ClassOf(batch, p, piece[1]));
+  }
+  const auto less = [](const auto& a, const auto& b) { return FieldsOf(a) < FieldsOf(b); };
+  std::sort(got.begin(), end, less);
+  std::sort(expected.begin(), expected.end(), less);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(FieldsOf(got[i]), FieldsOf(expected[i])) << i;
+  }
+}
+
+TEST(DevicePrefillPlan, IsThatOfTheHost) {
+  std::string why;
+  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  std::mt19937_64 rng(probe::Random()());
+  const auto any = [&](std::initializer_list<int32_t> of) { return of.begin()[rng() % of.size()]; };
+  for (int i = 0; i < 40; ++i) {
+    const int32_t num_requests = any({1, 2, 31, 33, 64, 256, 257, 1025, 4096});
+    const int32_t page_size = any({1, 16, 17, 64});
+    const int32_t max_tokens = any({0, 1, 300, 5000});
+    const int32_t longest = any({1, 200, num_requests > 64 ? 3000 : 60000});
+    const Lengths batch(rng, num_requests, max_tokens, longest, page_size);
+    const int32_t lanes = any({1, 2, 8, 33});
+    kernels::PrefillPlanParams p{};
+    p.limits = {.rows_tile = any({16, 64, 128}),
+                .kv_tile = any({8, 32, 64}),
+                .num_lanes = lanes,
+                .min_kv_chunk = any({64, 256}),
+                .fixed_kv_chunk = 0,
+                .max_partials = rng() % 3 == 0 ? any({0, 7, 100}) : MaxPartials(lanes)};
+    p.max_tokens = max_tokens;
+    p.page_size = page_size;
+    p.group_size = any({1, 4, 16, 128});
+    p.window_left = any({-1, -1, 0, 100});
+    p.causal = rng() % 2 == 0;
+    p.has_kv_len = rng() % 2 == 0;
+    SCOPED_TRACE(
+        fmt::format("{} requests of up to {} keys, {} tokens, group {}, page_size {}, {} "
+                    "lanes, {} partials, causal {}, window {}",
+                    num_requests, longest, max_tokens, p.group_size, page_size, lanes,
+                    p.limits.max_partials, p.causal, p.window_left));
+    ExpectSamePlan(batch, p);
+    if (HasFailure()) return;
+  }
+}
+
+constexpr int32_t kMaxRequests = 5;
+constexpr int32_t kMaxTokens = 70;
+constexpr int32_t kLongest = 700;
+constexpr double kUntouched = 7;
+
+/// Lengths and pages as a graph has recorded where they are.
+struct Tables {
+  std::vector<int32_t> qo_indptr, indptr, indices, lengths;
+
+  explicit Tables(size_t num_pages)
+      : qo_indptr(kMaxRequests + 1, 0),
+        indptr(kMaxRequests + 1, 0),
+        indices(num_pages, 0),
+        lengths(kMaxRequests, 0) {}
+
+  /// Request b takes the first of the pages that are `from`'s, which has room for kLongest each.
+  void Set(const Lengths& batch, const std::vector<int32_t>& from,
+           const std::vector<int32_t>& from_indptr, const std::vector<int32_t>& given_lengths) {
+    qo_indptr = batch.qo_indptr;
+    lengths = given_lengths;
+    std::fill(indices.begin(), indices.end(), -1);
+    for (size_t b = 0; b < kMaxRequests; ++b) {
+      indptr[b + 1] = batch.indptr[b + 1];
+      std::copy_n(from.begin() + from_indptr[b], indptr[b + 1] - indptr[b],
+                  indices.begin() + indptr[b]);
+    }
+  }
+};
+
+/// Rows of a smaller batch, then what was there before.
+std::vector<double> Padded(std::vector<double> rows, int64_t size) {
+  rows.resize(static_cast<size_t>(size), kUntouched);
+  return rows;
+}
+
+std::vector<int32_t> MostTokens() { return {kMaxTokens - kMaxRequests + 1, 1, 1, 1, 1}; }
+
+class RecordedPrefill {
+ public:
+  RecordedPrefill(const AttentionProblem& problem, std::string_view backend)
+      : problem_(problem),
+        in_({problem, MostTokens(), std::vector<int32_t>(kMaxRequests, kLongest)}, 7),
+        tables_(in_.indices.size()) {
+    prefill_.PlanOnDevice(
+        problem, on_(ViewOf(tables_.qo_indptr)),
+        {on_(ViewOf(tables_.indptr)), on_(ViewOf(tables_.indices)), on_(ViewOf(tables_.lengths))},
+        kMaxTokens, Backend(backend), stream_.stream());
+    Run();  // loads what a recording must not
+    cuda::Synchronize(stream_.stream());
+    graph_.emplace(stream_.stream(), [&] {
+      prefill_.Replan(stream_.stream());
+      Run();
+      Run();  // counters are those of a first run
+    });
+  }
+
+  void ExpectRight(std::mt19937_64& rng) {
+    const Lengths batch(rng, kMaxRequests, kMaxTokens, kLongest, problem_.page_size);
+    tables_.Set(batch, in_.indices, in_.indptr, batch.last_page_len);
+    in_.qo_indptr = batch.qo_indptr;
+    in_.q.FillNormal(rng);
+    for (HostTensor* x : {&in_.out, &in_.lse}) x->Fill(kUntouched);
+    on_.Send();
+    graph_->Launch(stream_.stream());
+    cuda::Synchronize(stream_.stream());
+    on_.Fetch();
+    const AttentionCase c{problem_, batch.q_len, batch.kv_len};
+    AttentionResult expected = AttentionOracle(c, in_);
+    expected.out = Padded(expected.out, in_.out.view().num_elements());
+    expected.lse = Padded(expected.lse, in_.lse.view().num_elements());
+    ExpectMatches(c, in_, expected);
+  }
+
+ private:
+  void Run() {
+    const PagedKvCache cache = in_.cache();
+    on_(in_.k_pool);
+    on_(in_.v_pool);
+    prefill_.Run(on_(in_.q), {on_(cache.k), on_(cache.v), cache.layout}, on_(in_.out), on_(in_.lse),
+                 {}, stream_.stream());
+  }
+
+  AttentionProblem problem_;
+  AttentionInputs in_;
+  Tables tables_;
+  OwnedStream stream_{kDevice};
+  DeviceCopies on_{kDevice};
+  Workspace workspace_{kDevice};
+  BatchPrefill prefill_{workspace_};
+  std::optional<RecordedWork> graph_;
+};
+
+TEST(DevicePrefillPlan, OneRecordingServesAllBatches) {
+  std::string why;
+  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  const uint64_t seed = std::random_device{}();
+  std::mt19937_64 rng(seed);
+  for (const std::string_view backend : {"cuda.mma", "cuda.simt"}) {
+    for (const auto& [mask, window_left] :
+         {std::pair{MaskMode::kCausal, -1}, {MaskMode::kNone, 60}}) {
+      const DType t = backend == "cuda.mma" ? DType::kF16 : DType::kF32;
+      AttentionProblem problem = AttentionOf(t, t, t, 4, 2, 32, 32, 16);
+      problem.mask = mask;
+      problem.window_left = window_left;
+      problem.arch = cuda::ArchOf(kDevice);
+      RecordedPrefill recorded(problem, backend);
+      for (int i = 0; i < 8; ++i) {
+        SCOPED_TRACE(fmt::format("{}, {}, window {}, seed {}, batch {}", backend, Name(mask),
+                                 window_left, seed, i));
+        recorded.ExpectRight(rng);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+class RecordedMla {
+ public:
+  RecordedMla(const MlaProblem& problem, std::string_view backend)
+      : case_{problem, MostTokens(), std::vector<int32_t>(kMaxRequests, kLongest)},
+        in_(case_, 7),
+        tables_(in_.indices.size()) {
+    mla_.PlanOnDevice(
+        problem, on_(ViewOf(tables_.qo_indptr)),
+        {on_(ViewOf(tables_.indptr)), on_(ViewOf(tables_.indices)), on_(ViewOf(tables_.lengths))},
+        kMaxTokens, Backend(backend), stream_.stream());
+    Run();  // loads what a recording must not
+    cuda::Synchronize(stream_.stream());
+    graph_.emplace(stream_.stream(), [&] {
+      mla_.Replan(stream_.stream());
+      Run();
+      Run();  // counters are those of a first run
+    });
+  }
+
+  void ExpectRight(std::mt19937_64& rng) {
+    const Lengths batch(rng, kMaxRequests, kMaxTokens, kLongest, case_.problem.page_size);
+    tables_.Set(batch, in_.indices, in_.indptr, batch.kv_len);
+    in_.qo_indptr = batch.qo_indptr;
+    in_.q_nope.FillNormal(rng);
+    for (HostTensor* x : {&in_.out, &in_.lse}) x->Fill(kUntouched);
+    on_.Send();
+    graph_->Launch(stream_.stream());
+    cuda::Synchronize(stream_.stream());
+    on_.Fetch();
+    MlaCase c = case_;
+    c.q_len = batch.q_len;
+    c.kv_len = batch.kv_len;
+    const MlaResult expected = MlaOracle(c, in_);
+    const auto padded = [](const std::vector<double>& rows, const HostTensor& of) {
+      return Padded(rows, of.view().num_elements());
+    };
+    EXPECT_TRUE(AllNear(in_.out, padded(expected.out, in_.out), ToleranceOf(DType::kF16, 512)));
+    EXPECT_TRUE(AllNear(in_.lse, padded(expected.lse, in_.lse), LseTolerance()));
+  }
+
+ private:
+  void Run() {
+    on_(in_.pool);
+    on_(in_.kpe_pool);
+    MlaCache cache = in_.cache();
+    for (TensorView* part : {&cache.ckv, &cache.kpe}) *part = on_(*part);
+    mla_.Run(on_(in_.q_nope), on_(in_.q_pe), cache, on_(in_.out), on_(in_.lse), stream_.stream());
+  }
+
+  MlaCase case_;
+  MlaInputs in_;
+  Tables tables_;
+  OwnedStream stream_{kDevice};
+  DeviceCopies on_{kDevice};
+  Workspace workspace_{kDevice};
+  BatchMla mla_{workspace_};
+  std::optional<RecordedWork> graph_;
+};
+
+TEST(DevicePrefillPlan, OneRecordingServesAllBatchesOfLatentAttention) {
+  std::string why;
+  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  const uint64_t seed = std::random_device{}();
+  std::mt19937_64 rng(seed);
+  for (const std::string_view backend : {"cuda.mma", "cuda.simt"}) {
+    MlaProblem problem = MlaOf(DType::kF16, DType::kF16, DType::kF16, 3, 64, 16, 16);
+    problem.causal = backend == "cuda.mma";
+    RecordedMla recorded(problem, backend);
+    for (int i = 0; i < 8; ++i) {
+      SCOPED_TRACE(fmt::format("{}, seed {}, batch {}", backend, seed, i));
+      recorded.ExpectRight(rng);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(DevicePrefillPlan, RefusalsNameTheArgument) {
+  std::string why;
+  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  AttentionProblem p = AttentionOf(DType::kF16, DType::kF16, DType::kF16, 4, 2, 64, 64, 16);
+  const std::vector<int32_t> numbers(10, 0);
+  DeviceCopies on(kDevice);
+  const auto there = [&](int64_t size) { return on(ViewOf(numbers)).Slice(0, size); };
+  const TensorView here = ViewOf(numbers).Slice(0, 4);
+  const PageTable pages{there(4), there(10), there(3)};
+  Workspace workspace(kDevice);
+  BatchPrefill prefill(workspace);
+  const auto expect = [&](const TensorView& qo_indptr, int64_t max_tokens, const char* text) {
+    EXPECT_THAT([&] { prefill.PlanOnDevice(p, qo_indptr, pages, max_tokens); },
+                ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  EXPECT_THAT([&] { prefill.Replan(); }, ThrowsMessage<Error>(HasSubstr("Replan()")));
+  expect(here, 8, "qo_indptr:");
+  expect(there(5), 8, "qo_indptr:");
+  expect(there(4), -1, "max_tokens: is -1");
+  expect(there(4), int64_t{1} << 30, "max_tokens: is 1073741824, times 2 heads");
+  p.mask = MaskMode::kCustom;
+  expect(there(4), 8, "mask: is custom");
+  p.mask = MaskMode::kCausal;
+  p.fixed_split_size = 64;
+  expect(there(4), 8, "fixed_split_size: is 64");
+  p.fixed_split_size = 0;
+  p.has_bias = true;
+  expect(there(4), 8, "has_bias: is 1");
+  EXPECT_THAT([&] { prefill.Replan(); }, ThrowsMessage<Error>(HasSubstr("Replan()")));
+  p.has_bias = false;
+  prefill.PlanOnDevice(p, there(4), pages, 8);
+  const HostTensor q(DType::kF16, {7, 4, 64}), kv(DType::kF16, {1, 16, 2, 64});
+  EXPECT_THAT(
+      [&] {
+        prefill.Run(on(q), {on(kv), on(kv)}, on(q));
+      },
+      ThrowsMessage<Error>(HasSubstr("q: ")));
+  BatchMla mla(workspace);
+  EXPECT_THAT([&] { mla.Replan(); }, ThrowsMessage<Error>(HasSubstr("Replan()")));
+  MlaProblem latent = MlaOf(DType::kF16, DType::kF16, DType::kF16, 3, 64, 16, 16);
+  EXPECT_THAT(
+      [&] {
+        mla.PlanOnDevice(latent, there(4), {there(4), there(10), here.Slice(0, 3)}, 8);
+      },
+      ThrowsMessage<Error>(HasSubstr("kv_len:")));
+}
+
+}  // namespace
+}  // namespace flashinfer::test
