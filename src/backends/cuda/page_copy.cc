@@ -74,13 +74,16 @@ void Run(const PageCopyParams& p, bool gathers) {
       .indices = p.indices,
       .num_tokens = p.num_tokens,
       .page_size = kernels::MakeDivisor(static_cast<uint32_t>(p.page_size))};
-  const int64_t units = int64_t{params.parts[0].num_units} + params.parts[1].num_units;
-  if (units == 0) return;
+  int64_t column_blocks = 0;
+  for (const kernels::PageCopyRows& part : params.parts) {
+    column_blocks += (part.num_units + NumThreads(spec) - 1) / NumThreads(spec);
+  }
+  if (column_blocks == 0) return;
   // Few tokens: one a block, to use every multiprocessor.
   if (p.num_tokens < 132 * 2) spec.tokens_tile = 1;
   Launch(jit::GetKernel(spec, p.stream.device),
          {.grid_x = (p.num_tokens + spec.tokens_tile - 1) / spec.tokens_tile,
-          .grid_y = (units + NumThreads(spec) - 1) / NumThreads(spec),
+          .grid_y = column_blocks,
           .overlaps_previous = true},
          params, p.stream);
 }

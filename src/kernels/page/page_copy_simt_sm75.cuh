@@ -88,10 +88,12 @@ __device__ __forceinline__ void Run(const PageCopyParams& p) {
   ptx::griddepcontrol_wait();
   ptx::griddepcontrol_launch_dependents();
   const int64_t first_token = int64_t{blockIdx.x} * T::kTokens;
-  int unit = static_cast<int>(blockIdx.y * T::kNumThreads + threadIdx.x);
-  const bool is_second = unit >= p.parts[0].num_units;
-  const PageCopyRows& part = is_second ? p.parts[1] : p.parts[0];
-  if (is_second) unit -= p.parts[0].num_units;
+  // The same for a whole block, so that strides are in uniform registers.
+  const int num_first = (p.parts[0].num_units + T::kNumThreads - 1) / T::kNumThreads;
+  const bool is_second = static_cast<int>(blockIdx.y) >= num_first;
+  const PageCopyRows& part = p.parts[is_second ? 1 : 0];
+  const int column_block = static_cast<int>(blockIdx.y) - (is_second ? num_first : 0);
+  const int unit = column_block * T::kNumThreads + static_cast<int>(threadIdx.x);
   const bool has_unit = unit < part.num_units;
   const Column column = ColumnOf<T>(part, has_unit ? unit : 0);
   typename T::From from[T::kTokens];

@@ -23,9 +23,10 @@ struct PageCopyRows {
   Divisor units_per_head;
 };
 
-/// Block (t, c) moves accesses c · NumThreads() + thread of tokens t · tokens_tile on.
+/// Block (t, c) moves accesses c · NumThreads() + thread of tokens t · tokens_tile on; blocks of
+/// the second part come after those of the first.
 struct PageCopyParams {
-  PageCopyRows parts[2];         ///< of a token: first all accesses of [0], then of [1]
+  PageCopyRows parts[2];
   const int32_t* batch_indices;  // [num_tokens]
   const int32_t* positions;      // [num_tokens]; negative: the token is left out
   const int32_t* indptr;         // [num_requests + 1]
@@ -61,9 +62,11 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(tokens_tile)
 }
 
-/// H200, 2026-11-30, appending 8192 tokens of 8 heads of 128 in bf16: 128 threads with 4 tokens
-/// take 18.2 µs, 256 with 8 18.7, 256 with 1 19.3; a bulk copy of a row a thread takes 18.5 to 24.
-/// Hints to the L2 cache change nothing: it is what a plain copy of as many bytes takes.
+/// H200, 2026-11-30, appending 8192 tokens of 8 heads of 128 in bf16, kernels for dense rows alone:
+/// 128 threads with 4 tokens of one part take 17.8 µs, of both parts 18.0, with 2 tokens 18.4; 256
+/// with 8 17.9, 1024 with 16 19.2; a warp for two rows 17.7, blocks that stay 18.2 to 19.5, bulk
+/// copies 18.5 to 20. Hints to the caches change nothing: a plain copy of as many bytes takes 17.6,
+/// and a grid that does nothing 5.1. More than 32 registers cost a part of the second wave: 18.4.
 constexpr int32_t NumThreads(const PageCopySpec&) { return 128; }
 
 /// Page and slot of each token.
