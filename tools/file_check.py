@@ -14,7 +14,7 @@ MAX_BYTES = 200_000
 # The closed list of macros; FLASHINFER_VERSION_* are numbers, FLASHINFER_DECLARE is undefined
 # again in the file that defines it; FLASHINFER_SKIP_WITHOUT is for tests alone.
 MACROS = {"FLASHINFER_API", "FLASHINFER_CHECK", "FLASHINFER_ASSERT", "FLASHINFER_NAMED",
-          "FLASHINFER_FOR_EACH_ISA", "FLASHINFER_ISA", "FLASHINFER_EXPORT"}
+          "FLASHINFER_FOR_EACH_ISA", "FLASHINFER_ISA", "FLASHINFER_ARCH", "FLASHINFER_EXPORT"}
 TEST_MACROS = {"FLASHINFER_SKIP_WITHOUT"}
 # What users' attention variants were written with.
 GIVEN_MACROS = "src/kernels/attention/variant_macros.cuh"

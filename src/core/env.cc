@@ -13,7 +13,7 @@
 namespace flashinfer {
 namespace {
 
-constexpr std::array<EnvSwitch, 17> kSwitches{{
+constexpr std::array<EnvSwitch, 18> kSwitches{{
     {"FLASHINFER_LOGLEVEL",
      "API log: 0 off, 1 names, 3 arguments, 5 statistics of tensors, "
      "10 dumps of calls"},
@@ -30,6 +30,8 @@ constexpr std::array<EnvSwitch, 17> kSwitches{{
     {"FLASHINFER_DUMP_EXCLUDE", "do not dump these operators"},
     {"FLASHINFER_CACHE_DIR", "folder for compiled kernels and packs; default: ~/.cache/flashinfer"},
     {"FLASHINFER_WORKSPACE_BASE", "folder to use in place of the home folder"},
+    {"FLASHINFER_CUDA_ARCH",
+     "newest compute capability to use the features of, such as 75, on devices that are newer"},
     {"FLASHINFER_NVRTC", "libnvrtc, or its folder; default: searched for"},
     {"FLASHINFER_PACKS", "packs of kernels, or folders of them, with colons between"},
     {"FLASHINFER_CUBINS_REPOSITORY", "URL of the folder that download-cubin fetches packs from"},
@@ -83,6 +85,7 @@ Env ReadAll() {
   env.dump_exclude = Read("FLASHINFER_DUMP_EXCLUDE");
   env.cache_dir = Read("FLASHINFER_CACHE_DIR");
   env.workspace_base = Read("FLASHINFER_WORKSPACE_BASE");
+  env.cuda_arch = ReadInt("FLASHINFER_CUDA_ARCH");
   env.nvrtc = Read("FLASHINFER_NVRTC");
   env.cubins_repository = Read("FLASHINFER_CUBINS_REPOSITORY");
   env.packs = Read("FLASHINFER_PACKS");

@@ -23,6 +23,7 @@ struct Env {
   std::string dump_exclude;       ///< FLASHINFER_DUMP_EXCLUDE
   std::string cache_dir;          ///< FLASHINFER_CACHE_DIR, empty when unset
   std::string workspace_base;     ///< FLASHINFER_WORKSPACE_BASE, empty when unset
+  int cuda_arch = 0;              ///< FLASHINFER_CUDA_ARCH, 0 when unset
   std::string nvrtc;              ///< FLASHINFER_NVRTC, empty when unset
   std::string cubins_repository;  ///< FLASHINFER_CUBINS_REPOSITORY, empty when unset
   std::string packs;              ///< FLASHINFER_PACKS, empty when unset

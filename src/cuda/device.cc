@@ -2,11 +2,13 @@
 // Reads the attributes of CUDA devices.
 #include "cuda/device.h"
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <vector>
 
 #include "core/check.h"
+#include "core/env.h"
 
 namespace flashinfer::cuda {
 namespace {
@@ -15,6 +17,13 @@ int32_t Attribute(const Driver& driver, DeviceHandle handle, DeviceAttribute att
   int value = 0;
   Check(driver.cuDeviceGetAttribute(&value, attribute, handle), "cuDeviceGetAttribute");
   return value;
+}
+
+/// With opt-in (CUDA C++ Programming Guide, compute capabilities).
+int32_t SmemPerBlockOf(int32_t arch) {
+  if (arch < 80) return 64 << 10;
+  if (arch == 86 || arch == 89 || arch >= 120) return 99 << 10;
+  return (arch < 90 ? 163 : 227) << 10;
 }
 
 DeviceProperties Read(int32_t index) {
@@ -27,9 +36,14 @@ DeviceProperties Read(int32_t index) {
         "cuDeviceGetName");
   p.name = name.data();
   const auto read = [&](DeviceAttribute a) { return Attribute(driver, p.handle, a); };
-  p.arch = read(DeviceAttribute::kMajor) * 10 + read(DeviceAttribute::kMinor);
+  p.code_arch = read(DeviceAttribute::kMajor) * 10 + read(DeviceAttribute::kMinor);
+  const int32_t newest = GetEnv().cuda_arch;
+  p.arch = newest > 0 ? std::min(p.code_arch, newest) : p.code_arch;
   p.num_sms = read(DeviceAttribute::kNumSms);
   p.smem_per_block_bytes = read(DeviceAttribute::kSmemPerBlock);
+  if (p.arch != p.code_arch) {
+    p.smem_per_block_bytes = std::min(p.smem_per_block_bytes, SmemPerBlockOf(p.arch));
+  }
   p.smem_per_sm_bytes = read(DeviceAttribute::kSmemPerSm);
   p.max_threads_per_sm = read(DeviceAttribute::kMaxThreadsPerSm);
   p.max_blocks_per_sm = read(DeviceAttribute::kMaxBlocksPerSm);

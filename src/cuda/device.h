@@ -16,7 +16,8 @@ struct DeviceProperties {
   DeviceHandle handle;
   Context context;  ///< the primary one
   std::string name;
-  int32_t arch;  ///< compute capability 9.0 is 90
+  int32_t arch;       ///< compute capability 9.0 is 90; at most FLASHINFER_CUDA_ARCH
+  int32_t code_arch;  ///< what its code is compiled for: its own
   int32_t num_sms;
   int32_t smem_per_block_bytes;  ///< at most, with opt-in
   int32_t smem_per_sm_bytes;

@@ -121,6 +121,14 @@ auto MakeOnce(Map& map, const Key& key, const Make& make, bool& is_first) {
   return future;
 }
 
+/// With the code of the older architecture that the device is taken for.
+Unit UnitFor(Unit unit, const cuda::DeviceProperties& device) {
+  if (device.arch != device.code_arch) {
+    unit.source.insert(0, fmt::format("#define FLASHINFER_ARCH {}\n", device.arch * 10));
+  }
+  return unit;
+}
+
 }  // namespace
 
 std::string_view Name(Origin origin) {
@@ -148,7 +156,7 @@ Fetched Fetch(const Unit& unit, Target target) {
 
 const cuda::Kernel& Load(const Unit& unit, const cuda::DeviceProperties& device) {
   const auto load = [&] {
-    const Fetched fetched = Fetch(unit, TargetFor(device.arch));
+    const Fetched fetched = Fetch(UnitFor(unit, device), TargetFor(device.code_arch));
     return cuda::LoadKernel(fetched.binary->cubin, unit.spec, unit.num_threads, unit.smem_bytes,
                             device);
   };

@@ -16,7 +16,7 @@ __device__ __forceinline__ uint32_t RoundToBf16Bits(float x) {
 }
 
 __device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float x, float y) {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   return cvt_rn_bf16x2(x, y);
 #else
   return RoundToBf16Bits(x) | (RoundToBf16Bits(y) << 16);
@@ -50,7 +50,7 @@ __device__ __forceinline__ uint32_t RoundToFp8Bits(float x) {
 
 /// Two e4m3 in the low half of the result; saturates, NaN stays NaN.
 __device__ __forceinline__ uint32_t cvt_rn_satfinite_e4m3x2_f32(float x, float y) {
-#if __CUDA_ARCH__ >= 890
+#if FLASHINFER_ARCH >= 890
   return cvt_rn_satfinite_e4m3x2(x, y);
 #else
   return RoundToFp8Bits<3, -6, 0x7eu, 0x7fu>(x) | (RoundToFp8Bits<3, -6, 0x7eu, 0x7fu>(y) << 8);
@@ -59,7 +59,7 @@ __device__ __forceinline__ uint32_t cvt_rn_satfinite_e4m3x2_f32(float x, float y
 
 /// Two e5m2 in the low half of the result; saturates, NaN stays NaN.
 __device__ __forceinline__ uint32_t cvt_rn_satfinite_e5m2x2_f32(float x, float y) {
-#if __CUDA_ARCH__ >= 890
+#if FLASHINFER_ARCH >= 890
   return cvt_rn_satfinite_e5m2x2(x, y);
 #else
   return RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(x) | (RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(y) << 8);
@@ -75,7 +75,7 @@ __device__ __forceinline__ float E4m3BitsToF32(uint32_t byte) {
 
 /// Of the low half; exact.
 __device__ __forceinline__ uint32_t cvt_f16x2_e4m3x2(uint32_t packed) {
-#if __CUDA_ARCH__ >= 890
+#if FLASHINFER_ARCH >= 890
   return cvt_rn_f16x2_e4m3x2(static_cast<uint16_t>(packed));
 #else
   return cvt_rn_f16x2_f32(E4m3BitsToF32(packed & 0xffu), E4m3BitsToF32((packed >> 8) & 0xffu));
@@ -83,7 +83,7 @@ __device__ __forceinline__ uint32_t cvt_f16x2_e4m3x2(uint32_t packed) {
 }
 
 __device__ __forceinline__ Float2 cvt_f32_e4m3x2(uint32_t packed) {
-#if __CUDA_ARCH__ >= 890
+#if FLASHINFER_ARCH >= 890
   return cvt_f32_f16x2(cvt_f16x2_e4m3x2(packed));
 #else
   return {E4m3BitsToF32(packed & 0xffu), E4m3BitsToF32((packed >> 8) & 0xffu)};

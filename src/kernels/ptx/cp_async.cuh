@@ -11,7 +11,7 @@ namespace flashinfer::kernels::ptx {
 /// Copies kBytes; done after cp_async_wait_group(). Fewer than 4 bytes go at once.
 template <int kBytes>
 __device__ __forceinline__ void cp_async(void* to_shared, const void* from) {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   if constexpr (kBytes < 4) {
     st<kBytes>(to_shared, ld<kBytes>(from));
   } else if constexpr (kBytes == 16) {
@@ -31,7 +31,7 @@ __device__ __forceinline__ void cp_async(void* to_shared, const void* from) {
 
 /// cp_async() of 16 bytes where `is_there`, else of zeros; `from` is not read then.
 __device__ __forceinline__ void cp_async_zfill(void* to_shared, const void* from, bool is_there) {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   asm volatile(
       "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(to_shared)),
       "l"(from), "r"(is_there ? 16 : 0)
@@ -43,7 +43,7 @@ __device__ __forceinline__ void cp_async_zfill(void* to_shared, const void* from
 
 /// Ends a group of copies of this thread.
 __device__ __forceinline__ void cp_async_commit_group() {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -52,7 +52,7 @@ __device__ __forceinline__ void cp_async_commit_group() {
 /// copied.
 template <int kPending>
 __device__ __forceinline__ void cp_async_wait_group() {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 #endif
 }

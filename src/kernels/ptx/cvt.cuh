@@ -15,7 +15,7 @@ struct Float2 {
 /// Rounds to nearest even, to infinity beyond the range.
 __device__ __forceinline__ uint32_t cvt_rn_f16x2_f32(float x, float y) {
   uint32_t packed;
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(packed) : "f"(x), "f"(y));
 #else
   asm("{.reg .b16 lo, hi;\n"

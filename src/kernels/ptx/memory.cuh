@@ -39,7 +39,7 @@ __device__ __forceinline__ Words<kBytes> ld(const void* from) {
 /// ld() of what nobody reads again soon: it leaves the L2 cache first (SM80).
 template <int kBytes>
 __device__ __forceinline__ Words<kBytes> ld_evict_first(const void* from) {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   if constexpr (kBytes == 16) {
     Words<kBytes> v;
     ld_no_allocate_v4(v.w, from, createpolicy_evict_first());

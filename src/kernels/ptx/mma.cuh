@@ -47,7 +47,7 @@ template <DType kDType>
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
                                              const uint32_t (&b)[2]) {
   static_assert(kDType == DType::kF16 || kDType == DType::kBF16, "k16 multiplies f16 or bf16");
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.%10.%10.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])

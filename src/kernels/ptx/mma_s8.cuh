@@ -18,7 +18,7 @@ __device__ __forceinline__ void mma_m8n8k16_s8(int32_t& d0, int32_t& d1, uint32_
 /// d = A B + c, every element of C the same.
 __device__ __forceinline__ void mma_m16n8k16_s8(int32_t (&d)[4], const uint32_t (&a)[2], uint32_t b,
                                                 int32_t c) {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
       "{%7, %7, %7, %7};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
@@ -32,7 +32,7 @@ __device__ __forceinline__ void mma_m16n8k16_s8(int32_t (&d)[4], const uint32_t 
 /// d = A B + c, every element of C the same.
 __device__ __forceinline__ void mma_m16n8k32_s8(int32_t (&d)[4], const uint32_t (&a)[4],
                                                 const uint32_t (&b)[2], int32_t c) {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%10, %10, %10, %10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])

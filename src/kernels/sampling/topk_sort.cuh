@@ -51,7 +51,7 @@ __device__ __forceinline__ void SortShared(uint64_t* items, int32_t count) {
 /// Writes an item to the list of the row's first block.
 template <class T>
 __device__ __forceinline__ void SendToSort(uint64_t* items, int32_t place, uint64_t item) {
-#if __CUDA_ARCH__ >= 900
+#if FLASHINFER_ARCH >= 900
   if constexpr (T::kCluster > 1) {
     const auto to = ptx::mapa(&items[place], 0);
     ptx::st_shared_cluster(to, static_cast<uint32_t>(item));

@@ -29,7 +29,7 @@ __device__ __forceinline__ uint64_t LaneReduce(uint64_t x, Op op) {
 
 /// Over a warp, of numbers below 2^62.
 __device__ __forceinline__ uint64_t WarpSum64(uint64_t x) {
-#if __CUDA_ARCH__ >= 800
+#if FLASHINFER_ARCH >= 800
   constexpr uint32_t kMask = (1u << 26) - 1;
   const auto part = [&](int shift) -> uint64_t {
     return __reduce_add_sync(tile::kFullWarp, static_cast<uint32_t>(x >> shift) & kMask);
@@ -60,7 +60,7 @@ class Exchange {
 
   /// Other blocks' shared memory may be written once they have begun, which is waited for later.
   __device__ __forceinline__ explicit Exchange(Storage& storage) : s_(storage) {
-#if __CUDA_ARCH__ >= 900
+#if FLASHINFER_ARCH >= 900
     if constexpr (kCluster > 1) ptx::barrier_cluster_arrive();
 #endif
   }
@@ -126,7 +126,7 @@ class Exchange {
 
   /// The word at `pointer` in the shared memory of another block of the row.
   __device__ __forceinline__ static uint32_t ReadFrom(uint32_t block, const void* pointer) {
-#if __CUDA_ARCH__ >= 900
+#if FLASHINFER_ARCH >= 900
     if constexpr (kCluster > 1) return ptx::ld_shared_cluster(ptx::mapa(pointer, block));
 #endif
     return *static_cast<const uint32_t*>(pointer);
@@ -134,14 +134,14 @@ class Exchange {
 
  private:
   __device__ __forceinline__ void WaitForBegin() {
-#if __CUDA_ARCH__ >= 900
+#if FLASHINFER_ARCH >= 900
     if (!has_begun_) ptx::barrier_cluster_wait();
 #endif
     has_begun_ = true;
   }
 
   __device__ __forceinline__ static void ClusterBarrier() {
-#if __CUDA_ARCH__ >= 900
+#if FLASHINFER_ARCH >= 900
     __syncwarp();  // the instructions take whole warps
     ptx::barrier_cluster_arrive();
     ptx::barrier_cluster_wait();
@@ -160,7 +160,7 @@ class Exchange {
   /// Warp r gives the block's words to block r.
   template <int kWords, class Op>
   __device__ __forceinline__ void Send(const uint64_t (&mine)[kWords], Op op) {
-#if __CUDA_ARCH__ >= 900
+#if FLASHINFER_ARCH >= 900
     static_assert(kWarps >= kCluster, "a cluster needs a warp of each block for each block");
     const uint32_t warp = threadIdx.x / 32;
     if (warp >= kCluster) return;

@@ -9,7 +9,7 @@ namespace flashinfer::kernels::ptx {
 
 template <int kBytes>
 inline void cp_async(void* to_shared, const void* from) {
-  if constexpr (kBytes < 4 || __CUDA_ARCH__ < 800) {
+  if constexpr (kBytes < 4 || FLASHINFER_ARCH < 800) {
     st<kBytes>(to_shared, ld<kBytes>(from));
   } else {
     software_device::services->CopyAsync(to_shared, from, kBytes);
@@ -17,7 +17,7 @@ inline void cp_async(void* to_shared, const void* from) {
 }
 
 inline void cp_async_zfill(void* to_shared, const void* from, bool is_there) {
-  if constexpr (__CUDA_ARCH__ < 800) {
+  if constexpr (FLASHINFER_ARCH < 800) {
     st<16>(to_shared, is_there ? ld<16>(from) : Words<16>{});
   } else {
     software_device::services->CopyAsync(to_shared, is_there ? from : nullptr, 16);
@@ -25,12 +25,12 @@ inline void cp_async_zfill(void* to_shared, const void* from, bool is_there) {
 }
 
 inline void cp_async_commit_group() {
-  if constexpr (__CUDA_ARCH__ >= 800) software_device::services->CommitGroup();
+  if constexpr (FLASHINFER_ARCH >= 800) software_device::services->CommitGroup();
 }
 
 template <int kPending>
 inline void cp_async_wait_group() {
-  if constexpr (__CUDA_ARCH__ >= 800) software_device::services->WaitGroup(kPending);
+  if constexpr (FLASHINFER_ARCH >= 800) software_device::services->WaitGroup(kPending);
 }
 
 }  // namespace flashinfer::kernels::ptx

@@ -76,7 +76,7 @@ inline void mma_m16n8k8_f16(float (&d)[4], const uint32_t (&a)[2], uint32_t b) {
 template <DType kDType>
 inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   static_assert(kDType == DType::kF16 || kDType == DType::kBF16, "k16 multiplies f16 or bf16");
-  static_assert(kDType == DType::kF16 || __CUDA_ARCH__ >= 800, "bf16 on tensor cores needs SM80");
+  static_assert(kDType == DType::kF16 || FLASHINFER_ARCH >= 800, "bf16 on tensor cores needs SM80");
   MultiplyFragments<kDType, kDType>(d, a, b, d);
 }
 
