@@ -68,6 +68,7 @@ void AttentionPlanObject::Plan(const Bytes& record, const AttentionTables& table
   const Form form = !tables.last_page_len.defined() ? Form::kRagged
                     : tables.qo_indptr.defined()    ? Form::kPaged
                                                     : Form::kDecode;
+  on_device_.reset();
   PlanAs(form, tables, stream);
   qo_indptr_ = Copy(tables.qo_indptr);
   indptr_ = Copy(tables.indptr);
@@ -76,6 +77,40 @@ void AttentionPlanObject::Plan(const Bytes& record, const AttentionTables& table
   indices_ = tables.indices;
   mask_ = tables.mask;
   form_ = form;
+}
+
+void AttentionPlanObject::PlanOnDevice(const Bytes& record, const AttentionTables& tables,
+                                       int64_t max_tokens) {
+  const Form form = tables.qo_indptr.defined() ? Form::kPaged : Form::kDecode;
+  form_ = Form::kNone;  // half a plan must not run
+  Read(record);
+  on_device_ = tables;
+  max_tokens_ = max_tokens;
+  PlanOnDeviceAs(form, CurrentStream(workspace_.device()));
+  form_ = form;
+}
+
+void AttentionPlanObject::PlanOnDeviceAs(Form form, Stream stream) {
+  const Backend backend(backend_);
+  const PageTable pages{on_device_->indptr, on_device_->indices, on_device_->last_page_len};
+  if (form == Form::kDecode) {
+    if (!decode_) decode_.emplace(workspace_);
+    decode_->PlanOnDevice(problem_, pages, backend, stream);
+  } else {
+    if (!paged_) paged_.emplace(workspace_);
+    paged_->PlanOnDevice(problem_, on_device_->qo_indptr, pages, max_tokens_, backend, stream);
+  }
+}
+
+void AttentionPlanObject::ReplanOnDevice() const {
+  const Stream stream = CurrentStream(workspace_.device());
+  if (form_ == Form::kDecode) {
+    decode_->Replan(stream);
+  } else if (form_ == Form::kPaged) {
+    paged_->Replan(stream);
+  } else {
+    throw Error(ErrorKind::kInvalidArgument, "plan() failed before, and there is nothing to renew");
+  }
 }
 
 void AttentionPlanObject::PlanAs(Form form, const AttentionTables& tables, Stream stream) {
@@ -94,6 +129,12 @@ void AttentionPlanObject::PlanAs(Form form, const AttentionTables& tables, Strea
 }
 
 void AttentionPlanObject::Replan(Stream stream) {
+  if (on_device_) {
+    const Form form = std::exchange(form_, Form::kNone);
+    PlanOnDeviceAs(form, stream);
+    form_ = form;
+    return;
+  }
   AttentionTables tables{.qo_indptr = ViewOf(qo_indptr_),
                          .indptr = ViewOf(indptr_),
                          .indices = indices_,
@@ -175,6 +216,16 @@ void Plan(const AttentionPlan& plan, const Bytes& record, const TensorView& work
   plan->Plan(record, tables);
 }
 
+/// All tables on the device; without `qo_indptr` a decode.
+void PlanOnDevice(const AttentionPlan& plan, const Bytes& record, const TensorView& workspace,
+                  const TensorView& qo_indptr, const TensorView& indptr, const TensorView& indices,
+                  const TensorView& last_page_len, int64_t max_tokens) {
+  plan->UseWorkspace(workspace);
+  plan->PlanOnDevice(record, {qo_indptr, indptr, indices, last_page_len, {}}, max_tokens);
+}
+
+void ReplanOnDevice(const AttentionPlan& plan) { plan->ReplanOnDevice(); }
+
 void Change(const AttentionPlan& plan, const Bytes& record) { plan->Change(record); }
 
 void Run(const AttentionPlan& plan, const TensorView& q, const TensorView& k, const TensorView& v,
@@ -229,6 +280,8 @@ int64_t WorkspaceBytes(const Bytes& record, int64_t arch, int64_t max_requests,
 
 FLASHINFER_EXPORT(attention_plan_make, flashinfer::bindings::Make)
 FLASHINFER_EXPORT(attention_plan, flashinfer::bindings::Plan)
+FLASHINFER_EXPORT(attention_plan_on_device, flashinfer::bindings::PlanOnDevice)
+FLASHINFER_EXPORT(attention_replan_on_device, flashinfer::bindings::ReplanOnDevice)
 FLASHINFER_EXPORT(attention_plan_change, flashinfer::bindings::Change)
 FLASHINFER_EXPORT(attention_run, flashinfer::bindings::Run)
 FLASHINFER_EXPORT(attention_run_with, flashinfer::bindings::RunWith)

@@ -42,6 +42,11 @@ class AttentionPlanObject : public tvm::ffi::Object {
   void UseVariant(Variant variant) { variant_ = std::move(variant); }
   /// `record` is one of attention_record.h.
   void Plan(const tvm::ffi::Bytes& record, const AttentionTables& tables);
+  /// Of lengths that are on the device, as are all tables: for a graph that ReplanOnDevice()
+  /// prepares for another batch.
+  void PlanOnDevice(const tvm::ffi::Bytes& record, const AttentionTables& tables,
+                    int64_t max_tokens);
+  void ReplanOnDevice() const;
   /// The same batch under another problem.
   void Change(const tvm::ffi::Bytes& record);
   /// `v` is undefined when `k` is a cache with both planes.
@@ -57,6 +62,7 @@ class AttentionPlanObject : public tvm::ffi::Object {
 
   void Read(const tvm::ffi::Bytes& record);
   void PlanAs(Form form, const AttentionTables& tables, Stream stream);
+  void PlanOnDeviceAs(Form form, Stream stream);
   /// Plans again from what was kept.
   void Replan(Stream stream);
 
@@ -70,6 +76,8 @@ class AttentionPlanObject : public tvm::ffi::Object {
   std::optional<BatchPrefillRagged> ragged_;
 
   Form form_ = Form::kNone;
+  std::optional<AttentionTables> on_device_;
+  int64_t max_tokens_ = 0;
   AttentionProblem problem_;
   KvLayout layout_ = KvLayout::kNHD;
   std::vector<int32_t> qo_indptr_;

@@ -25,6 +25,18 @@ class MlaPlanObject : public tvm::ffi::Object {
     attention_.Plan(ReadMlaProblem(record), qo_indptr, pages, Backend(), StreamOf(pages.indices));
   }
 
+  void PlanOnDevice(const Bytes& record, const TensorView& block, const TensorView& qo_indptr,
+                    const MlaPageTable& pages, int64_t max_tokens) {
+    if (block.defined()) workspace_ = BorrowedWorkspace(block);
+    attention_.PlanOnDevice(ReadMlaProblem(record), qo_indptr, pages, max_tokens, Backend(),
+                            StreamOf(pages.indices));
+  }
+
+  void ReplanOnDevice() const {
+    attention_.Replan(
+        StreamOf(TensorView(static_cast<void*>(nullptr), DType::kU8, {0}, workspace_.device())));
+  }
+
   const BatchMla& attention() const { return attention_; }
 
   static constexpr bool _type_mutable = true;
@@ -53,6 +65,15 @@ void Plan(const MlaPlan& plan, const Bytes& record, const TensorView& workspace,
   plan->Plan(record, workspace, qo_indptr, {indptr, indices, kv_len});
 }
 
+/// All tables on the device.
+void PlanOnDevice(const MlaPlan& plan, const Bytes& record, const TensorView& workspace,
+                  const TensorView& qo_indptr, const TensorView& indptr, const TensorView& indices,
+                  const TensorView& kv_len, int64_t max_tokens) {
+  plan->PlanOnDevice(record, workspace, qo_indptr, {indptr, indices, kv_len}, max_tokens);
+}
+
+void ReplanOnDevice(const MlaPlan& plan) { plan->ReplanOnDevice(); }
+
 void Run(const MlaPlan& plan, const TensorView& q_nope, const TensorView& q_pe,
          const TensorView& ckv, const TensorView& kpe, const TensorView& out, const TensorView& lse,
          double ckv_scale, double kpe_scale) {
@@ -77,5 +98,7 @@ void RunScaled(const MlaPlan& plan, const TensorView& q_nope, const TensorView& 
 
 FLASHINFER_EXPORT(mla_plan_make, flashinfer::bindings::Make)
 FLASHINFER_EXPORT(mla_plan, flashinfer::bindings::Plan)
+FLASHINFER_EXPORT(mla_plan_on_device, flashinfer::bindings::PlanOnDevice)
+FLASHINFER_EXPORT(mla_replan_on_device, flashinfer::bindings::ReplanOnDevice)
 FLASHINFER_EXPORT(mla_run, flashinfer::bindings::Run)
 FLASHINFER_EXPORT(mla_run_scaled, flashinfer::bindings::RunScaled)

@@ -49,6 +49,13 @@ class DeviceArray:
                                        ctypes.c_size_t(values.nbytes), None))
         must(cuda.cuStreamSynchronize(None))
 
+    def write(self, values):
+        values = np.ascontiguousarray(values, self.dtype)
+        must(cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(self.pointer),
+                                       values.ctypes.data_as(ctypes.c_void_p),
+                                       ctypes.c_size_t(values.nbytes), None))
+        must(cuda.cuStreamSynchronize(None))
+
     def read(self):
         out = np.empty(self.shape, self.dtype)
         must(cuda.cuStreamSynchronize(None))
@@ -224,6 +231,81 @@ def test_attention():
               [nans(8, 4, 64), nans(8, 4, dtype=np.float32)])
     on_device(ragged, [values(8, 4, 64), values(20, 2, 64), values(20, 2, 64)],
               [nans(8, 4, 64), nans(8, 4, 64)])
+
+
+class Graph:
+    """Tables of three requests on the device, and what runs of a plan of them give."""
+
+    def __init__(self):
+        self.tables = [DeviceArray(np.zeros(n, np.int32)) for n in (4, 4, 40, 3)]
+        self.most_rows = 12
+
+    def take(self, q_lens, kv_lens, page_size):
+        pages = -(-np.int32(kv_lens) // page_size)
+        self.rows, self.indptr = (np.int32([0, *np.cumsum(n)]) for n in (q_lens, pages))
+        self.indices = np.resize(rng.permutation(40)[:pages.sum()], 40).astype(np.int32)
+        self.last = np.int32(kv_lens) - (pages - 1) * page_size
+        self.kv_lens = np.int32(kv_lens)
+
+
+def test_plans_on_the_device():
+    """One plan's launches serve the next batch, whose lengths the device alone knows."""
+    from flashinfer.attention.record import MASK_CAUSAL, MASK_NONE, MLA_PROBLEM, PROBLEM, pack
+
+    graph = Graph()
+    k, v = values(40, 16, 2, 64), values(40, 16, 2, 64)
+    ckv, kpe = values(40, 16, 128), values(40, 16, 64)
+    on = [DeviceArray(x) for x in (k, v, ckv, kpe)]
+    workspace = DeviceArray(np.zeros(32 << 20, np.uint8))
+
+    def record(mask):
+        return pack(PROBLEM, (2, 2, 2, 4, 2, 64, 64, 16, 0, mask, -1, 0, 0, 0.125, 0.0, 1.0, 1e4))
+
+    def run_attention(plan, q, k, v, out, lse):
+        lib.attention_run(plan, q, k, v, out, lse, 1.0, 1.0, 1.0)
+
+    def run_mla(plan, q, ckv, kpe, out, lse):
+        lib.mla_run(plan, q[0], q[1], ckv, kpe, out, lse, 1.0, 1.0)
+
+    latent = pack(MLA_PROBLEM, (2, 2, 2, 4, 128, 64, 16, 1, -1, 0, 80, 0.1, 0.0))
+    host_latent = pack(MLA_PROBLEM, (2, 2, 2, 4, 128, 64, 16, 1, -1, 0, 0, 0.1, 0.0))
+    for kind, is_decode, run, host_record, device_record, width in (
+            ("attention", True, run_attention, record(MASK_NONE), record(MASK_NONE), 64),
+            ("attention", False, run_attention, record(MASK_CAUSAL), record(MASK_CAUSAL), 64),
+            ("mla", False, run_mla, host_latent, latent, 128)):
+        plans = [getattr(lib, f"{kind}_plan_make")(*device) for device in ((2, 0), (1, 0))]
+        for step, (q_lens, kv_lens) in enumerate((([7, 1, 4], [160, 9, 33]), ([1, 2, 9], [1, 250, 60]),
+                                                  ([3, 3, 3], [64, 30, 400]))):
+            if is_decode:
+                q_lens = [1, 1, 1]
+            graph.take(q_lens, kv_lens, 16)
+            lens = graph.kv_lens if kind == "mla" else graph.last
+            host = [None if is_decode else graph.rows, graph.indptr, graph.indices, lens]
+            for table, now in zip(graph.tables, [graph.rows, *host[1:]]):
+                table.write(now)
+            most = 3 if is_decode else 12
+            if step == 0:
+                getattr(lib, f"{kind}_plan_on_device")(
+                    plans[0], device_record, workspace, None if is_decode else graph.tables[0],
+                    *graph.tables[1:], most)
+            else:
+                getattr(lib, f"{kind}_replan_on_device")(plans[0])
+            masks = [None, None] if kind == "attention" else []
+            getattr(lib, f"{kind}_plan")(plans[1], host_record, None, *host, *masks)
+            num_rows = int(graph.rows[-1])
+            q = values(most, 4, width)
+            q = (q, values(most, 4, 64)) if kind == "mla" else q
+            cache = (ckv, kpe) if kind == "mla" else (k, v)
+            got = nans(most, 4, width), nans(most, 4, dtype=np.float32)
+            device = [DeviceArray(x) for x in got]
+            parts = [DeviceArray(x) for x in q] if kind == "mla" else DeviceArray(q)
+            run(plans[0], parts, *(on[2:] if kind == "mla" else on[:2]), *device)
+            want = [x[:num_rows] for x in got]
+            run(plans[1], [x[:num_rows] for x in q] if kind == "mla" else q[:num_rows], *cache,
+                *want)
+            for a, b in zip(device, want):
+                a = a.read()[:num_rows].astype(np.float64)
+                assert np.abs(a - b.astype(np.float64)).max() < 3e-2, (kind, is_decode, step)
 
 
 # Sigmoid attention, as code for kernels up to SM80 and for those of SM90.

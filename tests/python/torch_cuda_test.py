@@ -198,6 +198,76 @@ def test_graph_of_prefill(rng):
         check_attention(cuda, out, lse, expected(batch, q, lens), "float16")
 
 
+def test_graph_of_decode_that_rotates(rng):
+    """By the kernels of prefill."""
+    count, most = 3, 400
+    wrapper = flashinfer.CUDAGraphBatchDecodeWithPagedKVCacheWrapper(
+        workspace(), table(*range(count + 1)),
+        torch.zeros(count * 25, dtype=torch.int32, device="cuda"), table(*[1] * count))
+    batches = [batch_of(rng, lens) for lens in ([17, 1, 40], [most] * 3, [399, 16, 250])]
+    pool = max(batch.cache.shape[0] for batch in batches)
+    cache = torch.zeros(pool, *batches[0].cache.shape[1:], dtype=torch.float16, device="cuda")
+    q = values(count, HEADS, DIM, dtype=torch.float16)
+
+    def take(batch):
+        wrapper.plan(*batch.tables(cuda), HEADS, KV_HEADS, DIM, PAGE, q_data_type=torch.float16,
+                     pos_encoding_mode="ROPE_LLAMA")
+        cache[:batch.cache.shape[0]] = batch.cache
+
+    take(batches[0])
+    graph, (out, lse) = captured(lambda: wrapper.run(q, cache, return_lse=True))
+    for batch in batches:
+        take(batch)
+        out.fill_(float("nan"))
+        graph.replay()
+        parts = [attention(cuda.read(q)[b:b + 1], batch.keys(b), batch.values(b),
+                           encoding="ROPE_LLAMA") for b in range(count)]
+        check_attention(cuda, out, lse, tuple(np.concatenate(part) for part in zip(*parts)),
+                        "float16")
+
+
+def test_prefill_of_fewer_rows_than_a_graph_has(rng):
+    wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(
+        workspace(), use_cuda_graph=True, qo_indptr_buf=table(0, 0, 0),
+        paged_kv_indptr_buf=table(0, 0, 0),
+        paged_kv_indices_buf=torch.zeros(40, dtype=torch.int32, device="cuda"),
+        paged_kv_last_page_len_buf=table(1, 1))
+    for q_lens in ([30, 20], [3, 1], [50, 0], [1, 1]):
+        batch, q = batch_of(rng, [60, 41]), values(sum(q_lens), HEADS, DIM, dtype=torch.float16)
+        wrapper.plan(table(0, *np.cumsum(q_lens).tolist()), *batch.tables(cuda), HEADS, KV_HEADS,
+                     DIM, PAGE, causal=True, q_data_type=torch.float16)
+        check_attention(cuda, *wrapper.run(q, batch.cache, return_lse=True),
+                        expected(batch, q, q_lens), "float16")
+
+
+def test_graph_of_latent_attention():
+    """Against the wrapper without a graph, which mla_test.py checks."""
+    sizes = (16, 512, 64, 32, True, 0.1, torch.bfloat16, torch.bfloat16)
+    ckv, kpe = values(60, 32, 512), values(60, 32, 64)
+    q_nope, q_pe = values(9, 16, 512), values(9, 16, 64)
+    buffers = [table(*[0] * n) for n in (4, 4, 60, 3)]
+    wrapper = flashinfer.BatchMLAPagedAttentionWrapper(workspace(), True, *buffers)
+    eager = flashinfer.BatchMLAPagedAttentionWrapper(workspace())
+    graph = None
+    for q_lens, kv_lens in (([3, 3, 3], [33, 500, 9]), ([1, 7, 1], [600, 64, 900]),
+                            ([9, 0, 0], [10, 1, 1])):
+        pages = [-(-n // 32) for n in kv_lens]
+        indices = torch.randperm(60, device="cuda").int()[:sum(pages)]
+        tables = [table(0, *np.cumsum(n).tolist()) for n in (q_lens, pages)]
+        tables += [indices, table(*kv_lens)]
+        wrapper.plan(*tables, *sizes)
+        eager.plan(*tables, *sizes)
+        if graph is None:
+            graph, (out, lse) = captured(
+                lambda: wrapper.run(q_nope, q_pe, ckv, kpe, return_lse=True))
+        q_nope.normal_()
+        out.fill_(float("nan"))
+        graph.replay()
+        want, want_lse = eager.run(q_nope, q_pe, ckv, kpe, return_lse=True)
+        torch.testing.assert_close(out, want, rtol=2e-2, atol=2e-2)
+        torch.testing.assert_close(lse, want_lse, rtol=1e-3, atol=1e-3)
+
+
 def test_threads_have_streams_of_their_own():
     weight, wrong = values(256), []
 

@@ -25,6 +25,15 @@ def as_numpy(tensor):
     return tensor.numpy() if _module(tensor) == "torch" else tensor
 
 
+def workspace_address(buffer):
+    """Where a tensor of any framework begins; 0 when it does not say."""
+    if hasattr(buffer, "data_ptr"):
+        return buffer.data_ptr()
+    interface = getattr(buffer, "__array_interface__", None) or getattr(
+        buffer, "__cuda_array_interface__", None)
+    return interface["data"][0] if interface else 0
+
+
 def like(values, tensor):
     """The NumPy array `values` in the framework and on the device of `tensor`."""
     module = _module(tensor)

@@ -10,6 +10,7 @@ from .arguments import (
     deprecated,
     even_indptr,
     host,
+    like,
     on_device,
     page_lens,
     refuse,
@@ -69,6 +70,7 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
         self._use_cuda_graph = use_cuda_graph
         self._use_tensor_cores = use_tensor_cores
         self._q_len_per_req = None  # None: nothing was planned
+        self._qo_indptr_on_device = None
         self._paged_kv_indptr_buf = paged_kv_indptr_buffer
         self._paged_kv_indices_buf = paged_kv_indices_buffer
         self._paged_kv_last_page_len_buf = paged_kv_last_page_len_buffer
@@ -153,6 +155,8 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             self._check_q_len(q_len_per_req)
         if seq_lens is not None or q_len_per_req != 1:
             self._check_lens(indptr_host, last_host, page_size, seq_lens, q_len_per_req)
+        graph = None
+        num_rows = num_requests * q_len_per_req
         if self._use_cuda_graph:
             if num_requests != self._fixed_batch_size:
                 raise ValueError(f"last_page_len: has {num_requests} requests, the buffers of the "
@@ -165,15 +169,27 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                           last_page_len)
                 copy_into("paged_kv_indices_buffer", self._paged_kv_indices_buf, indices)
                 indices = self._paged_kv_indices_buf
+            graph = ((self._qo_indptr_buf(q_len_per_req), self._paged_kv_indptr_buf,
+                      self._paged_kv_indices_buf, self._paged_kv_last_page_len_buf), num_rows,
+                     num_rows)
         else:
             indices = on_device(indices, self._float_workspace_buffer)
             self._paged_kv_indptr_buf = indptr
             self._paged_kv_indices_buf = indices
             self._paged_kv_last_page_len_buf = last_page_len
         qo_indptr = None if q_len_per_req == 1 else even_indptr(num_requests, q_len_per_req)
-        self._plan_with(fields, qo_indptr, indptr_host, indices, last_host)
+        self._plan_with(fields, qo_indptr, indptr_host, indices, last_host, graph=graph)
         self._q_len_per_req = q_len_per_req
-        self._num_rows = num_requests * q_len_per_req
+        self._num_rows = num_rows
+
+    def _qo_indptr_buf(self, q_len_per_req):
+        """Rows of q of a graph's requests, on the device; None for one each."""
+        if q_len_per_req == 1:
+            return None
+        if self._qo_indptr_on_device is None:  # q_len_per_req is frozen
+            self._qo_indptr_on_device = like(even_indptr(self._fixed_batch_size, q_len_per_req),
+                                             self._paged_kv_indptr_buf)
+        return self._qo_indptr_on_device
 
     def _fields_of(self, num_qo_heads, num_kv_heads, head_dim, page_size, q_data_type,
                    kv_data_type, o_data_type, data_type, q_len_per_req, split, opts):

@@ -170,16 +170,22 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             head_dim_vo, page_size, mask_mode,
             split_tokens(fixed_split_size, disable_split_kv, page_size), pos_encoding_mode,
             window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
+        graph = None
         if self._use_cuda_graph:
+            num_rows = int(as_numpy(qo_host)[-1])
             self._fill_buffers(qo_indptr, paged_kv_indptr, paged_kv_indices,
-                               paged_kv_last_page_len, int(as_numpy(qo_host)[-1]))
+                               paged_kv_last_page_len, num_rows)
+            n = self._fixed_batch_size
+            graph = ((self._qo_indptr_buf, self._paged_kv_indptr_buf[:n + 1],
+                      self._paged_kv_indices_buf, self._paged_kv_last_page_len_buf[:n]),
+                     self._max_total_num_rows, num_rows)
         else:
             self._qo_indptr_buf = qo_indptr
             self._paged_kv_indptr_buf = paged_kv_indptr
             self._paged_kv_indices_buf = on_device(paged_kv_indices, self._float_workspace_buffer)
             self._paged_kv_last_page_len_buf = paged_kv_last_page_len
         self._plan_with(fields, qo_host, kv_host, self._paged_kv_indices_buf, last_host, mask,
-                        prefix_len)
+                        prefix_len, graph)
 
     begin_forward = plan
 

@@ -5,6 +5,7 @@ import math
 from .._binding import lib, made_for
 from .._tensors import dtype_name, empty
 from .arguments import (
+    as_numpy,
     check_graph_buffers,
     copy_into,
     even_indptr,
@@ -13,8 +14,10 @@ from .arguments import (
     number,
     on_device,
     refuse,
+    workspace_address,
 )
-from .planned import make_lse, workspace_address
+from .graph_plan import GraphPlan
+from .planned import make_lse
 from .record import MLA_PROBLEM, arch_of, backend_name, device_of, dtype_code, pack
 
 
@@ -25,6 +28,7 @@ class MlaWrapper:
         self._use_cuda_graph = use_cuda_graph
         self._take_workspace(float_workspace_buffer)
         self._plan = made_for(self, lib.mla_plan_make(*self._device))
+        self._graph_plan = None
         self._is_planned = False
 
     def _take_workspace(self, float_workspace_buffer):
@@ -47,10 +51,17 @@ class MlaWrapper:
     def end_forward(self):
         """Does nothing: of the original's older interface."""
 
-    def _plan_with(self, fields, q_data_type, tables):
-        """`tables`: qo_indptr, indptr, indices, kv_len."""
+    def _plan_with(self, fields, q_data_type, tables, graph=None):
+        """`tables`: qo_indptr, indptr, indices, kv_len. `graph`: the buffers of a graph that hold
+        them, the most rows of q, and how many there are."""
         self._is_planned = False
-        lib.mla_plan(self._plan, pack(MLA_PROBLEM, fields), self._float_workspace_buffer, *tables)
+        record = pack(MLA_PROBLEM, fields)
+        if graph is not None and self._device[0] == 2:
+            if self._graph_plan is None:
+                self._graph_plan = GraphPlan(self, "mla")
+            self._graph_plan.plan(record, tables, *graph)
+        else:
+            lib.mla_plan(self._plan, record, self._float_workspace_buffer, *tables)
         self._kept = (tables, self._float_workspace_buffer)
         self._out_dtype = dtype_name(q_data_type)
         self._is_planned = True
@@ -64,10 +75,12 @@ class MlaWrapper:
         if return_lse and lse is None:
             lse = make_lse(q_nope)
         ckv_scale, kpe_scale = scales
+        plan = (self._plan if self._graph_plan is None
+                else self._graph_plan.of_rows(q_nope.shape[0]))
         if isinstance(ckv_scale, float):
-            lib.mla_run(self._plan, q_nope, q_pe, ckv, kpe, out, lse, ckv_scale, kpe_scale)
+            lib.mla_run(plan, q_nope, q_pe, ckv, kpe, out, lse, ckv_scale, kpe_scale)
         else:
-            lib.mla_run_scaled(self._plan, q_nope, q_pe, ckv, kpe, out, lse, ckv_scale, kpe_scale)
+            lib.mla_run_scaled(plan, q_nope, q_pe, ckv, kpe, out, lse, ckv_scale, kpe_scale)
         return out, lse
 
 
@@ -96,6 +109,7 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
         self._backend = backend
         self._buffers = {"qo_indptr": qo_indptr, "kv_indptr": kv_indptr, "kv_indices": kv_indices,
                          "kv_len_arr": kv_len_arr}
+        self._most_rows = 0  # of a plan so far
         if use_cuda_graph:
             check_graph_buffers(**self._buffers)
 
@@ -125,17 +139,26 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
         fields = (dtype_q, dtype_code("kv_data_type", kv_data_type), dtype_q, num_heads,
                   head_dim_ckv, head_dim_kpe, page_size, int(causal), -1, 0, self._arch,
                   number("sm_scale", sm_scale), 0.0)
-        kv_indptr = kv_indptr[:len(kv_len_arr) + 1]
+        qo_host = host(qo_indptr)
+        num_requests = len(kv_len_arr)
+        kv_indptr = kv_indptr[:num_requests + 1]
+        graph = None
         if self._use_cuda_graph:
             given = {"qo_indptr": qo_indptr, "kv_indptr": kv_indptr, "kv_indices": kv_indices,
                      "kv_len_arr": kv_len_arr}
             for name, values in given.items():
                 copy_into(name, self._buffers[name], values)
             kv_indices = self._buffers["kv_indices"]
+            num_rows = int(as_numpy(qo_host)[-1])
+            self._most_rows = max(self._most_rows, num_rows)
+            sizes = (num_requests + 1, num_requests + 1, len(kv_indices), num_requests)
+            graph = ([buffer[:size] for buffer, size in zip(self._buffers.values(), sizes)],
+                     self._most_rows, num_rows)
         self._head_dim_kpe = head_dim_kpe
         self._plan_with(fields, q_data_type,
-                        (host(qo_indptr), host(kv_indptr),
-                         on_device(kv_indices, self._float_workspace_buffer), host(kv_len_arr)))
+                        (qo_host, host(kv_indptr),
+                         on_device(kv_indices, self._float_workspace_buffer), host(kv_len_arr)),
+                        graph)
 
     begin_forward = plan
 

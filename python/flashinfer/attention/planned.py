@@ -2,7 +2,8 @@
 """What the wrapper classes share: the plan behind them, their workspace, their runs."""
 from .._binding import lib, made_for
 from .._tensors import dtype_named, empty, empty_like
-from .arguments import is_per_head, number
+from .arguments import is_per_head, number, workspace_address
+from .graph_plan import GraphPlan, is_planned_on_device
 from .record import (
     DEFAULT,
     DTYPE_NAMES,
@@ -20,15 +21,6 @@ from .record import (
 
 _ONES = (1.0, 1.0, 1.0)
 _PLAIN = (type(None), bool, int, float, str)
-
-
-def workspace_address(buffer):
-    """Where a tensor of any framework begins; 0 when it does not say."""
-    if hasattr(buffer, "data_ptr"):
-        return buffer.data_ptr()
-    interface = getattr(buffer, "__array_interface__", None) or getattr(
-        buffer, "__cuda_array_interface__", None)
-    return interface["data"][0] if interface else 0
 
 
 def options(pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta):
@@ -58,6 +50,7 @@ class PlannedWrapper:
         self._use_cuda_graph = False
         self._take_workspace(float_workspace_buffer, None)
         self._plan = made_for(self, lib.attention_plan_make(*self._device))
+        self._graph_plan = None
         self._variant = variant
         if variant is not None and not variant.is_sinks:
             lib.attention_use_variant(self._plan, variant.made)
@@ -132,14 +125,23 @@ class PlannedWrapper:
                 "rope_theta": opts["rope_theta"]}
 
     def _plan_with(self, fields, qo_indptr, indptr, indices, last_page_len, mask=None,
-                   prefix_len=None):
-        """Plans; tables are those of attention_plan() of the binding."""
+                   prefix_len=None, graph=None):
+        """Plans; tables are those of attention_plan() of the binding. `graph`: the buffers of a
+        graph that hold them, the most rows of q, and how many there are."""
         own, record = fields, self._problem_record
         if self._asked is not None:
             fields, record = self._with(own, self._asked)
         self._record = None  # half a plan must not run
-        lib.attention_plan(self._plan, record, self._float_workspace_buffer, qo_indptr, indptr,
-                           indices, last_page_len, mask, prefix_len)
+        tables = (qo_indptr, indptr, indices, last_page_len, mask, prefix_len)
+        if graph is not None and self._device[0] == 2 and is_planned_on_device(
+                fields, self._variant, last_page_len):
+            if self._graph_plan is None:
+                self._graph_plan = GraphPlan(self, "attention")
+            self._graph_plan.plan(record, tables, *graph)
+        else:
+            lib.attention_plan(self._plan, record, self._float_workspace_buffer, *tables)
+            if self._graph_plan is not None:
+                self._graph_plan.forget()
         self._kept = (indices, mask, self._float_workspace_buffer)
         self._fields = fields
         self._record = record
@@ -168,6 +170,8 @@ class PlannedWrapper:
         if record != self._record:
             self._record = None
             lib.attention_plan_change(self._plan, record)
+            if self._graph_plan is not None:
+                self._graph_plan.forget()
             self._record = record
         self._fields = fields
 
@@ -229,13 +233,14 @@ class PlannedWrapper:
         if self._own_fields is not None:  # a run() by itself: what forward() asked for is over
             self._replan(*self._with(self._own_fields, {}))
             self._asked = self._own_fields = None
+        plan = self._plan if self._graph_plan is None else self._graph_plan.of_rows(q.shape[0])
         if values is not None:
-            lib.attention_run_variant(self._plan, q, k, v, out, lse, scales, tensors or [None] * 6,
+            lib.attention_run_variant(plan, q, k, v, out, lse, scales, tensors or [None] * 6,
                                       *values)
         elif tensors is None:
-            lib.attention_run(self._plan, q, k, v, out, lse, *scales)
+            lib.attention_run(plan, q, k, v, out, lse, *scales)
         else:
-            lib.attention_run_with(self._plan, q, k, v, out, lse, scales, tensors)
+            lib.attention_run_with(plan, q, k, v, out, lse, scales, tensors)
 
     def _run_with(self, q, k, v, out, lse, scales, args, sinks=None):
         """_run() of a wrapper with `args` behind the cache, or scales that are not 1."""
