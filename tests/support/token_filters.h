@@ -67,8 +67,9 @@ inline std::vector<bool> KeptOracle(const std::vector<double>& probs,
   std::vector<bool> kept(probs.size(), false);
   for (size_t i = 0; i < length; ++i) {
     const double limit = options.min_p * p(0);
-    if (slack > 0 && std::abs(p(i) - limit) < slack * p(0)) *is_close = true;
-    kept[static_cast<size_t>(order[i])] = p(i) >= limit;
+    if (slack > 0 && options.min_p > 0 && std::abs(p(i) - limit) < slack * p(0)) *is_close = true;
+    // Of logits, which may be negative, there is no min-p.
+    kept[static_cast<size_t>(order[i])] = options.min_p == 0 || p(i) >= limit;
   }
   return kept;
 }
