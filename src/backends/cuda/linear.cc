@@ -45,6 +45,8 @@ class CudaLinear final : public PackedLinear {
         block_(request.options.device) {
     const int64_t bytes = Layout(request.sources);
     base_ = static_cast<char*>(block_.Reserve(static_cast<size_t>(bytes)));
+    // What lies between planes is read beside the last rows.
+    FillBytes(base_, 0, static_cast<size_t>(bytes), {device_});
     int64_t row = 0;
     for (const WeightView& source : request.sources) {
       Upload(source, row);
