@@ -26,6 +26,15 @@ const CheckTensor& CheckTensor::On(Device device) const {
   return *this;
 }
 
+const CheckTensor& CheckTensor::OnCpuAlone() const {
+  if (tensor_.device().type != DeviceType::kCpu) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("{}: is on {}, and this operator runs on the CPU alone", name_,
+                            Name(tensor_.device())));
+  }
+  return *this;
+}
+
 const CheckTensor& CheckTensor::Is(DType dtype) const { return IsOneOf({dtype}); }
 
 const CheckTensor& CheckTensor::IsOneOf(std::initializer_list<DType> dtypes) const {

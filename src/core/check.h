@@ -39,6 +39,8 @@ class CheckTensor {
   CheckTensor(std::string_view name, const TensorView& tensor);
 
   const CheckTensor& On(Device device) const;
+  /// For the first tensor of an operator that no GPU kernel is there for: kUnsupported elsewhere.
+  const CheckTensor& OnCpuAlone() const;
   const CheckTensor& Is(DType dtype) const;
   const CheckTensor& IsOneOf(std::initializer_list<DType> dtypes) const;
   const CheckTensor& Rank(int rank) const;

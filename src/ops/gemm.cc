@@ -16,7 +16,7 @@ namespace {
 bool IsFp8(DType dtype) { return dtype == DType::kE4M3 || dtype == DType::kE5M2; }
 
 void Check(const TensorView& a, const TensorView& b, const TensorView& out) {
-  CheckTensor("a", a).On({}).IsOneOf(
+  CheckTensor("a", a).OnCpuAlone().IsOneOf(
       {DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3, DType::kE5M2});
   FLASHINFER_CHECK(a.rank() == 2 || a.rank() == 3, "a: shape is {}, expected 2 or 3 dimensions",
                    Text(a.shape()));

@@ -59,7 +59,7 @@ void SegmentGemm(const TensorView& x, const TensorView& weights, const TensorVie
                              {"out", out},
                              {"weight_indices", options.weight_indices}});
   }
-  CheckTensor("x", x).On({}).IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(2);
+  CheckTensor("x", x).OnCpuAlone().IsOneOf({DType::kF32, DType::kF16, DType::kBF16}).Rank(2);
   CheckTensor("weights", weights).On({}).Is(x.dtype()).Shape({-1, -1, x.shape(1)});
   CheckTensor("out", out).On({}).IsOneOf({x.dtype(), DType::kF32});
   CheckTensor("out", out).Shape({x.shape(0), weights.shape(1)}).LastDimDense().NoOverlap();

@@ -55,7 +55,10 @@ class Paged:
         lse = self.tensors.full(shape, np.nan, "float32")
         (wrapper or self.wrapper).run(self.q, self.batch.cache, out=out, lse=lse,
                                       return_lse=True, **run)
-        check_attention(self.tensors, out, lse, self.expected(masks, **options), self.dtype)
+        # Tensor cores take what was rotated rounded to 16 bits.
+        limit = 1e-2 if options.get("encoding") == "ROPE_LLAMA" else 2e-3
+        check_attention(self.tensors, out, lse, self.expected(masks, **options), self.dtype,
+                        lse_limit=limit)
         return self.tensors.read(out)
 
     def expected(self, masks=None, **options):

@@ -385,8 +385,9 @@ def test_fractions_are_refused(tensors, rng, change, words):
 
 def test_fractions_in_tensors_are_refused(tensors, rng):
     probs = random_probs(tensors, rng, rows=2)
-    with pytest.raises(ValueError, match="^top_k: has fractions, accepted: whole numbers"):
-        sampling.top_k_sampling_from_probs(probs, tensors.make([2.0, 1.5], "float32"))
+    if tensors.name != "cuda":  # looking for them there would wait for the device
+        with pytest.raises(ValueError, match="^top_k: has fractions, accepted: whole numbers"):
+            sampling.top_k_sampling_from_probs(probs, tensors.make([2.0, 1.5], "float32"))
     with pytest.raises(ValueError, match="^seed: dtype is float32, accepted: integers"):
         sampling.top_k_sampling_from_probs(probs, 3, seed=tensors.make([1.0], "float32"))
     whole = sampling.top_k_sampling_from_probs(probs, tensors.make([1.0, 1.0], "float32"), seed=1)

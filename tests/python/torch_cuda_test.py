@@ -36,8 +36,6 @@ def calls():
     """Functions of new tensors, by name: what they return is made by the package."""
     k, v = values(40, KV_HEADS, DIM), values(40, KV_HEADS, DIM)
     probs = torch.softmax(values(3, 1000, dtype=torch.float32), -1)
-    q8 = values(4, 6, 64).to(torch.float8_e4m3fn)
-    one = torch.ones(1, device="cuda")
     return {
         "rmsnorm": lambda: flashinfer.rmsnorm(values(5, 256), values(256)),
         "silu_and_mul": lambda: flashinfer.silu_and_mul(values(5, 256)),
@@ -56,7 +54,6 @@ def calls():
             probs, top_k=torch.full((3,), 20, dtype=torch.int32, device="cuda"), top_p=0.9),
         "top_k": lambda: flashinfer.topk.top_k(probs, 7),
         "packbits": lambda: flashinfer.packbits(values(99) > 0),
-        "bmm_fp8": lambda: flashinfer.bmm_fp8(q8, q8.transpose(1, 2), one, one, torch.bfloat16),
     }
 
 
@@ -65,6 +62,13 @@ def test_outputs_are_on_the_device(name):
     made = calls()[name]()
     for out in made if isinstance(made, tuple) else (made,):
         assert out.device == torch.device("cuda", torch.cuda.current_device())
+
+
+def test_dense_products_are_still_to_come():
+    x = torch.ones(2, 16, 16, device="cuda").to(torch.float8_e4m3fn)
+    scale = torch.ones(1, device="cuda")
+    with pytest.raises(NotImplementedError, match="runs on the CPU alone"):
+        flashinfer.bmm_fp8(x, x.transpose(1, 2), scale, scale, torch.bfloat16)
 
 
 def batch_of(rng, kv_lens):
