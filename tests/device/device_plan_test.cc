@@ -28,8 +28,6 @@ using ::testing::ThrowsMessage;
 
 const Device kDevice{DeviceType::kCuda, 0};
 
-bool HasDevice(std::string* why) { return cuda::Available(why); }
-
 /// A page table of random lengths, none of some.
 struct Table {
   std::vector<int32_t> indptr{0};
@@ -103,7 +101,7 @@ void ExpectSamePlan(const Table& table, const DecodePlanLimits& limits, int32_t 
 
 TEST(DevicePlan, IsThatOfTheHost) {
   std::string why;
-  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   std::mt19937 rng = probe::Random();
   const auto any = [&](std::initializer_list<int32_t> of) { return of.begin()[rng() % of.size()]; };
   for (int i = 0; i < 60; ++i) {
@@ -226,7 +224,7 @@ class Recorded {
 
 TEST(DevicePlan, OneRecordingServesAllBatches) {
   std::string why;
-  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   const uint64_t seed = std::random_device{}();
   std::mt19937_64 rng(seed);
   for (const std::string_view backend : {"cuda.simt", "cuda.mma", "cuda.prefill"}) {
@@ -252,7 +250,7 @@ TEST(DevicePlan, OneRecordingServesAllBatches) {
 
 TEST(DevicePlan, RefusalsNameTheArgument) {
   std::string why;
-  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   const AttentionProblem p = AttentionOf(DType::kF16, DType::kF16, DType::kF16, 4, 2, 64, 64, 16);
   const std::vector<int32_t> numbers(5000, 0);
   DeviceCopies on(kDevice);

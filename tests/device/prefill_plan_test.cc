@@ -30,8 +30,6 @@ using ::testing::ThrowsMessage;
 
 const Device kDevice{DeviceType::kCuda, 0};
 
-bool HasDevice(std::string* why) { return cuda::Available(why); }
-
 /// A batch of up to so many requests and tokens; some have no token, some no key.
 struct Lengths {
   std::vector<int32_t> q_len, kv_len, qo_indptr, indptr, last_page_len;
@@ -144,7 +142,7 @@ void ExpectSamePlan(const Lengths& batch, kernels::PrefillPlanParams p) {
 
 TEST(DevicePrefillPlan, IsThatOfTheHost) {
   std::string why;
-  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   std::mt19937_64 rng(probe::Random()());
   const auto any = [&](std::initializer_list<int32_t> of) { return of.begin()[rng() % of.size()]; };
   for (int i = 0; i < 40; ++i) {
@@ -271,7 +269,7 @@ class RecordedPrefill {
 
 TEST(DevicePrefillPlan, OneRecordingServesAllBatches) {
   std::string why;
-  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   const uint64_t seed = std::random_device{}();
   std::mt19937_64 rng(seed);
   for (const std::string_view backend : {"cuda.mma", "cuda.simt"}) {
@@ -354,7 +352,7 @@ class RecordedMla {
 
 TEST(DevicePrefillPlan, OneRecordingServesAllBatchesOfLatentAttention) {
   std::string why;
-  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   const uint64_t seed = std::random_device{}();
   std::mt19937_64 rng(seed);
   for (const std::string_view backend : {"cuda.mma", "cuda.simt"}) {
@@ -371,7 +369,7 @@ TEST(DevicePrefillPlan, OneRecordingServesAllBatchesOfLatentAttention) {
 
 TEST(DevicePrefillPlan, RefusalsNameTheArgument) {
   std::string why;
-  if (!HasDevice(&why)) GTEST_SKIP() << why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   AttentionProblem p = AttentionOf(DType::kF16, DType::kF16, DType::kF16, 4, 2, 64, 64, 16);
   const std::vector<int32_t> numbers(10, 0);
   DeviceCopies on(kDevice);
