@@ -6,7 +6,6 @@
 
 #include "backends/cuda/problem.h"
 #include "backends/cuda/tiled_mla.h"
-#include "jit/store.h"
 #include "kernels/attention/mla_spec.h"
 
 namespace flashinfer::cuda {
@@ -17,26 +16,6 @@ using kernels::MlaSpec;
 MlaSpec SpecOf(const MlaProblem& p, int64_t rows) {
   return kernels::MakeMlaSpec(MlaShapeOf(p, rows));
 }
-
-class MlaMma final : public TiledMla {
- private:
-  const Kernel& Prepare(const MlaProblem& problem, int64_t rows, Device device,
-                        MlaTiles& tiles) override {
-    spec_ = SpecOf(problem, rows);
-    tiles = TilesOf(spec_);
-    kernel_ = &jit::GetKernel(spec_, device);
-    return *kernel_;
-  }
-
-  const Kernel& KernelFor(const MlaTensors& t) const override {
-    MlaSpec spec = spec_;
-    SetTensors(t, spec);
-    return spec == spec_ ? *kernel_ : jit::GetKernel(spec, device());
-  }
-
-  MlaSpec spec_;
-  const Kernel* kernel_ = nullptr;
-};
 
 }  // namespace
 
@@ -57,7 +36,7 @@ bool AcceptsMlaMma(const MlaProblem& p, std::string* why) {
   return true;
 }
 
-std::unique_ptr<MlaExecutor> MakeMlaMma() { return std::make_unique<MlaMma>(); }
+std::unique_ptr<MlaExecutor> MakeMlaMma() { return std::make_unique<MlaOf<MlaSpec, SpecOf>>(); }
 
 size_t MlaMmaWorkspaceBytes(const MlaProblem& problem, int64_t max_requests, int64_t) {
   if (max_requests == 0) return 0;

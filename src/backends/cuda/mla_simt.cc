@@ -4,7 +4,6 @@
 
 #include "backends/cuda/problem.h"
 #include "backends/cuda/tiled_mla.h"
-#include "jit/store.h"
 #include "kernels/attention/mla_simt_spec.h"
 
 namespace flashinfer::cuda {
@@ -12,27 +11,10 @@ namespace {
 
 using kernels::MlaSimtSpec;
 
-MlaSimtSpec SpecOf(const MlaProblem& p) { return kernels::MakeMlaSimtSpec(MlaShapeOf(p, 16)); }
-
-class MlaSimt final : public TiledMla {
- private:
-  const Kernel& Prepare(const MlaProblem& problem, int64_t, Device device,
-                        MlaTiles& tiles) override {
-    spec_ = SpecOf(problem);
-    tiles = TilesOf(spec_);
-    kernel_ = &jit::GetKernel(spec_, device);
-    return *kernel_;
-  }
-
-  const Kernel& KernelFor(const MlaTensors& t) const override {
-    MlaSimtSpec spec = spec_;
-    SetTensors(t, spec);
-    return spec == spec_ ? *kernel_ : jit::GetKernel(spec, device());
-  }
-
-  MlaSimtSpec spec_;
-  const Kernel* kernel_ = nullptr;
-};
+/// Whatever the requests are: a block has 16 rows.
+MlaSimtSpec SpecOf(const MlaProblem& p, int64_t = 16) {
+  return kernels::MakeMlaSimtSpec(MlaShapeOf(p, 16));
+}
 
 }  // namespace
 
@@ -50,7 +32,9 @@ bool AcceptsMlaSimt(const MlaProblem& p, std::string* why) {
   return true;
 }
 
-std::unique_ptr<MlaExecutor> MakeMlaSimt() { return std::make_unique<MlaSimt>(); }
+std::unique_ptr<MlaExecutor> MakeMlaSimt() {
+  return std::make_unique<MlaOf<MlaSimtSpec, SpecOf>>();
+}
 
 size_t MlaSimtWorkspaceBytes(const MlaProblem& problem, int64_t max_requests, int64_t) {
   if (max_requests == 0) return 0;

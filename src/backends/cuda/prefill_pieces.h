@@ -19,6 +19,20 @@ namespace flashinfer::cuda {
 /// Shared memory that a block may have, by architecture (CUDA C++ Programming Guide).
 int32_t BlockSmemBytes(int32_t arch);
 
+/// Bytes to which rows are aligned, up to 16: of queries, of the cache, of the output.
+struct RowAccess {
+  int32_t q;
+  int32_t kv;
+  int32_t out;
+};
+
+template <class Spec>
+void SetAccess(const RowAccess& access, Spec& spec) {
+  spec.q_access_bytes = access.q;
+  spec.kv_access_bytes = access.kv;
+  spec.out_access_bytes = access.out;
+}
+
 /// How a kernel's blocks share a batch.
 struct PrefillGrid {
   int32_t rows_tile = 64;

@@ -52,7 +52,7 @@ size_t MlaWorkspaceBytes(const MlaProblem& problem, const MlaTiles& tiles) {
   return PrefillPartialBytes(GridOf(problem, tiles));
 }
 
-MlaAccess AccessOf(const MlaTensors& t) {
+RowAccess AccessOf(const MlaTensors& t) {
   return {.q = std::min(AccessBytes(t.q_nope), AccessBytes(t.q_pe)),
           .kv = std::min(AccessBytes(t.cache.ckv), AccessBytes(t.cache.kpe)),
           .out = AccessBytes(t.out)};

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/prefill_pieces.h"
 #include "cuda/kernel.h"
+#include "jit/store.h"
 #include "kernels/attention/mla_spec.h"
 #include "ops/mla.h"
 
@@ -32,21 +33,12 @@ kernels::MlaShape MlaShapeOf(const MlaProblem& problem, int64_t rows);
 /// Workspace of a plan for any batch, on the largest device.
 size_t MlaWorkspaceBytes(const MlaProblem& problem, const MlaTiles& tiles);
 
-/// Bytes to which rows are aligned, up to 16.
-struct MlaAccess {
-  int32_t q;
-  int32_t kv;
-  int32_t out;
-};
-MlaAccess AccessOf(const MlaTensors& tensors);
+RowAccess AccessOf(const MlaTensors& tensors);
 
 /// Puts into a spec what Run() alone sees.
 template <class Spec>
 void SetTensors(const MlaTensors& t, Spec& spec) {
-  const MlaAccess access = AccessOf(t);
-  spec.kv_access_bytes = access.kv;
-  spec.q_access_bytes = access.q;
-  spec.out_access_bytes = access.out;
+  SetAccess(AccessOf(t), spec);
   const TensorView& scales = t.cache.ckv_scales;
   if (scales.defined()) spec.scale_blocks = static_cast<int32_t>(scales.shape(2));
 }
@@ -82,6 +74,29 @@ class TiledMla : public MlaExecutor {
   Device device_;
   const int32_t* pages_ = nullptr;
   int64_t pages_stride_ = 1;
+};
+
+/// With the kernels of one family: SpecOf(problem, rows) is the spec of a problem whose requests
+/// have so many rows on average.
+template <class Spec, Spec (*SpecOf)(const MlaProblem&, int64_t)>
+class MlaOf final : public TiledMla {
+ private:
+  const Kernel& Prepare(const MlaProblem& problem, int64_t rows, Device device,
+                        MlaTiles& tiles) override {
+    spec_ = SpecOf(problem, rows);
+    tiles = TilesOf(spec_);
+    kernel_ = &jit::GetKernel(spec_, device);
+    return *kernel_;
+  }
+
+  const Kernel& KernelFor(const MlaTensors& t) const override {
+    Spec spec = spec_;
+    SetTensors(t, spec);
+    return spec == spec_ ? *kernel_ : jit::GetKernel(spec, device());
+  }
+
+  Spec spec_;
+  const Kernel* kernel_ = nullptr;
 };
 
 }  // namespace flashinfer::cuda

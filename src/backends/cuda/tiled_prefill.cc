@@ -74,7 +74,7 @@ size_t PrefillWorkspaceBytes(const AttentionProblem& problem, const PrefillTiles
   return PrefillPartialBytes(GridOf(tiles, problem));
 }
 
-PrefillAccess AccessOf(const AttentionTensors& t) {
+RowAccess AccessOf(const AttentionTensors& t) {
   return {.q = AccessBytes(t.q, t.q.stride(0), t.q.stride(1)),
           .kv = CacheAccessBytes(t.cache),
           .out = AccessBytes(t.out, t.out.stride(0), t.out.stride(1))};

@@ -46,21 +46,12 @@ void SetScores(const AttentionProblem& p, Spec& spec) {
   spec.soft_cap = p.logits_soft_cap > 0;
 }
 
-/// Bytes to which rows are aligned, up to 16.
-struct PrefillAccess {
-  int32_t q;
-  int32_t kv;
-  int32_t out;
-};
-PrefillAccess AccessOf(const AttentionTensors& tensors);
+RowAccess AccessOf(const AttentionTensors& tensors);
 
 /// Puts into a spec what Run() alone sees.
 template <class Spec>
 void SetTensors(const AttentionTensors& t, Spec& spec) {
-  const PrefillAccess access = AccessOf(t);
-  spec.kv_access_bytes = access.kv;
-  spec.q_access_bytes = access.q;
-  spec.out_access_bytes = access.out;
+  SetAccess(AccessOf(t), spec);
   if (spec.has_bias) spec.dtype_bias = t.extras.bias.dtype();
 }
 
