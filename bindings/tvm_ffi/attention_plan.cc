@@ -180,7 +180,8 @@ AttentionExtras ExtrasOf(const Array<double>& scales, const Array<Optional<Tenso
   float* const numbers[] = {&extras.q_scale, &extras.k_scale, &extras.v_scale};
   TensorView* const views[] = {&extras.q_scales, &extras.k_scales,     &extras.v_scales,
                                &extras.sinks,    &extras.alibi_slopes, &extras.bias};
-  if (scales.size() != std::size(numbers) || tensors.size() != std::size(views)) {
+  static_assert(std::size(views) == kNumExtraTensors);
+  if (scales.size() != std::size(numbers) || tensors.size() < kNumExtraTensors) {
     throw Error(ErrorKind::kInternal, "extras: expected 3 scales and 6 tensors");
   }
   for (size_t i = 0; i < std::size(numbers); ++i) {
@@ -246,13 +247,13 @@ void RunWith(const AttentionPlan& plan, const TensorView& q, const TensorView& k
 
 void UseVariant(const AttentionPlan& plan, const Variant& variant) { plan->UseVariant(variant); }
 
-/// `values` are the variant's tensors, `numbers` its numbers.
+/// `tensors` are the six of every run, then the variant's; `numbers` are the variant's.
 void RunVariant(const AttentionPlan& plan, const TensorView& q, const TensorView& k,
                 const TensorView& v, const TensorView& out, const TensorView& lse,
                 const Array<double>& scales, const Array<Optional<Tensor>>& tensors,
-                const Array<Optional<Tensor>>& values, const Array<double>& numbers) {
+                const Array<double>& numbers) {
   AttentionExtras extras = ExtrasOf(scales, tensors);
-  const std::vector<VariantValue> all = ValuesOf(values, numbers);
+  const std::vector<VariantValue> all = ValuesOf(tensors, numbers, kNumExtraTensors);
   extras.variant_values = all;
   plan->Run(q, k, v, out, lse, extras);
 }

@@ -96,8 +96,10 @@ class AttentionPlan : public tvm::ffi::ObjectRef {
                                                 AttentionPlanObject);
 };
 
+inline constexpr size_t kNumExtraTensors = 6;
+
 /// Further inputs of a run as they cross the border: `scales` [q, k, v], `tensors` [q_scales,
-/// k_scales, v_scales, sinks, alibi_slopes, bias], of which any may be None.
+/// k_scales, v_scales, sinks, alibi_slopes, bias], of which any may be None; more are not read.
 AttentionExtras ExtrasOf(const tvm::ffi::Array<double>& scales,
                          const tvm::ffi::Array<tvm::ffi::Optional<tvm::ffi::Tensor>>& tensors);
 

@@ -36,10 +36,11 @@ Variant Make(const String& struct_name, const String& text, const Array<String>&
 }  // namespace
 
 std::vector<VariantValue> ValuesOf(const Array<Optional<Tensor>>& tensors,
-                                   const Array<double>& numbers) {
+                                   const Array<double>& numbers, int64_t first) {
   std::vector<VariantValue> values;
   values.reserve(tensors.size() + numbers.size());
-  for (const Optional<Tensor>& tensor : tensors) {
+  for (int64_t i = first; i < static_cast<int64_t>(tensors.size()); ++i) {
+    const Optional<Tensor> tensor = tensors[i];
     values.emplace_back(tensor ? ViewOf(*(*tensor).GetDLTensorPtr()) : TensorView());
   }
   for (double number : numbers) values.emplace_back(number);

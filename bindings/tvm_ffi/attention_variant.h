@@ -31,9 +31,10 @@ class Variant : public tvm::ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Variant, tvm::ffi::ObjectRef, VariantObject);
 };
 
-/// The values of a variant made of a declaration: its tensors, then its numbers.
+/// The values of a variant made of a declaration: its tensors, those from `first` on, then its
+/// numbers.
 std::vector<VariantValue> ValuesOf(
     const tvm::ffi::Array<tvm::ffi::Optional<tvm::ffi::Tensor>>& tensors,
-    const tvm::ffi::Array<double>& numbers);
+    const tvm::ffi::Array<double>& numbers, int64_t first = 0);
 
 }  // namespace flashinfer::bindings

@@ -81,7 +81,7 @@ single_attention_variant(bytes record, Plan variant, Tensor q, Tensor k, Tensor 
 attention_run_with(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse,
     float[] scales, Tensor?[] tensors)
 attention_run_variant(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse,
-    float[] scales, Tensor?[] tensors, Tensor?[] values, float[] numbers)
+    float[] scales, Tensor?[] tensors, float[] numbers)
 cascade_run(Plan plan, Tensor q, Tensor k, Tensor? v, Tensor! out, Tensor!? lse)
 mla_run(Plan plan, Tensor q_nope, Tensor? q_pe, Tensor ckv, Tensor? kpe, Tensor! out, Tensor!? lse,
     float ckv_scale, float kpe_scale)

@@ -235,8 +235,9 @@ class PlannedWrapper:
             self._asked = self._own_fields = None
         plan = self._plan if self._graph_plan is None else self._graph_plan.of_rows(q.shape[0])
         if values is not None:
-            lib.attention_run_variant(plan, q, k, v, out, lse, scales, tensors or [None] * 6,
-                                      *values)
+            own, numbers = values
+            lib.attention_run_variant(plan, q, k, v, out, lse, scales,
+                                      [*(tensors or [None] * 6), *own], numbers)
         elif tensors is None:
             lib.attention_run(plan, q, k, v, out, lse, *scales)
         else:
