@@ -13,10 +13,10 @@ namespace flashinfer::cli {
 
 struct ModelOptions {
   std::string path;
-  int64_t context = 0;   ///< 0: the model's
-  int64_t kv_mib = 0;    ///< 0: the engine's choice
-  int threads = 0;       ///< 0: all cores
-  bool on_cuda = false;  ///< the first CUDA device runs the model
+  int64_t context = 0;          ///< 0: the model's
+  int64_t kv_mib = 0;           ///< 0: the engine's choice
+  int threads = 0;              ///< 0: all cores
+  std::string device = "auto";  ///< `auto`, `cpu` or `cuda:0`: what runs the model
 };
 
 struct GenerateOptions {

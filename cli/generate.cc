@@ -128,6 +128,8 @@ void PrintJson(const std::vector<Answer>& answers, const Session& session,
   out["peak_memory_mib"] = PeakMemoryMib();
   out["model"] = session.model_name();
   out["threads"] = NumThreads();
+  out["device"] = Name(engine.device());
+  for (const auto& [backend, ops] : OperatorsByBackend()) out["operators"][backend] = ops;
   Print(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 

@@ -2,7 +2,12 @@
 // The loop around Engine::Step() that turns tokens into text.
 #include "generation.h"
 
+#include <map>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "flashinfer/backend.h"
 
 namespace flashinfer::cli {
 namespace {
@@ -75,6 +80,14 @@ std::vector<Answer> RunPrompts(const std::vector<std::vector<int32_t>>& prompts,
   return answers;
 }
 
+std::vector<std::pair<std::string, std::vector<std::string>>> OperatorsByBackend() {
+  std::map<std::string, std::vector<std::string>> by_backend;
+  for (const OpBackends& used : ChosenBackends()) {
+    for (const std::string& candidate : used.candidates) by_backend[candidate].push_back(used.op);
+  }
+  return {by_backend.begin(), by_backend.end()};
+}
+
 void AddEngineRows(Table& table, const engine::Engine& engine) {
   const engine::EngineStats stats = engine.stats();
   table.Add("KV cache", fmt::format("{} of {} pages of {} tokens used, {} shared",
@@ -85,6 +98,10 @@ void AddEngineRows(Table& table, const engine::Engine& engine) {
               fmt::format("{} times for lack of pages", stats.scheduler.num_preemptions));
   }
   table.Add("memory", fmt::format("{:.1f} MiB at the peak", PeakMemoryMib()));
+  table.Add("device", Name(engine.device()));
+  for (const auto& [backend, ops] : OperatorsByBackend()) {
+    table.Add(backend, fmt::format("{}", fmt::join(ops, ", ")));
+  }
 }
 
 }  // namespace flashinfer::cli

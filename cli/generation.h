@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands.h"
@@ -60,6 +61,10 @@ std::vector<Answer> RunPrompts(const std::vector<std::vector<int32_t>>& prompts,
                                const GenerateOptions& options, const Session& session,
                                engine::Engine& engine,
                                const std::function<void(const ShownText&)>& show);
+
+/// Operators that have run, by the candidate that ran them: `cuda.simt` and its operators. One
+/// that several have run stands with each.
+std::vector<std::pair<std::string, std::vector<std::string>>> OperatorsByBackend();
 
 /// The lines of the closing table that every command with an engine has.
 void AddEngineRows(Table& table, const engine::Engine& engine);

@@ -38,7 +38,12 @@ void AddModel(CLI::App& command, ModelOptions& model) {
       .add_option("--context", model.context, "Longest prompt and answer in tokens; the model's")
       ->check(CheckAtLeastOne);
   command.add_option("--kv-mib", model.kv_mib, "Size of the KV cache")->check(CheckAtLeastOne);
-  command.add_flag("--cuda", model.on_cuda, "Run the model on the first CUDA device");
+  command
+      .add_option(
+          "--device", model.device,
+          "What runs the model: cpu, cuda:N, or auto, the first CUDA device if there is one")
+      ->type_name("DEVICE")
+      ->capture_default_str();
   command.add_option("--threads", model.threads, "Threads; all cores")->check(CLI::Range(1, 256));
 }
 

@@ -13,6 +13,7 @@
 
 #include "engine/vocabulary.h"
 #include "flashinfer/cpu.h"
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
 
 namespace flashinfer::cli {
@@ -83,7 +84,7 @@ engine::Engine& Session::StartEngine() {
                 fmt::format("kv-mib: is {}, which no machine has", options_.kv_mib));
   }
   options.kv_bytes = options_.kv_mib << 20;
-  if (options_.on_cuda) options.device = {DeviceType::kCuda, 0};
+  options.device = ParseDevice(options_.device);
   engine_.emplace(*checkpoint_, options);
   checkpoint_.reset();
   return *engine_;

@@ -6,6 +6,7 @@
 
 #include "cases_commands.h"
 #include "flashinfer/cpu.h"
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
 #include "op_benchmarks.h"
 

@@ -27,9 +27,6 @@ struct BenchOptions {
   bench::HarnessOptions harness;
 };
 
-/// `cpu` or `cuda:0`; throws kInvalidArgument for another word, or when it is not there.
-Device ParseDevice(const std::string& text);
-
 /// Each returns the exit code, and throws Error.
 int Check(const CheckOptions& options);
 int Bench(const BenchOptions& options);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "cases_commands.h"
 #include "core/text.h"
 #include "exit_codes.h"
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
 #include "support/op_checks.h"
 
@@ -61,22 +61,6 @@ std::vector<std::string> OpNames() {
 }
 
 }  // namespace
-
-Device ParseDevice(const std::string& text) {
-  if (text == "cpu") return {};
-  constexpr std::string_view kCuda = "cuda:";
-  Device device{DeviceType::kCuda, 0};
-  const char* end = text.data() + text.size();
-  if (text.starts_with(kCuda)) {
-    const auto [at, error] = std::from_chars(text.data() + kCuda.size(), end, device.index);
-    if (error == std::errc() && at == end) {
-      cuda::Properties(device);  // throws when it is not there
-      return device;
-    }
-  }
-  throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("--device: is '{}', accepted: cpu, cuda:N", text));
-}
 
 std::vector<std::string> TakeOps(std::vector<std::string>& words,
                                  const std::vector<std::string>& known) {

@@ -73,6 +73,7 @@ class Engine {
   /// Submit(), and when there are fewer than two. Not while requests run.
   double MeanNll(std::span<const int32_t> tokens);
 
+  Device device() const { return options_.device; }
   const ModelConfig& config() const { return model_->config(); }
   int64_t weight_bytes() const { return model_->weight_bytes(); }
   int64_t context_length() const { return context_length_; }

@@ -53,6 +53,15 @@ FLASHINFER_API std::string Text(const Explanation& explanation);
 /// kInvalidArgument that lists the operators or the fields when the text names none of them.
 FLASHINFER_API Explanation Explain(std::string_view problem);
 
+/// An operator, and its candidates that the process has chosen so far.
+struct OpBackends {
+  std::string op;
+  std::vector<std::string> candidates;
+};
+
+/// The operators that have been called or planned so far, and who ran them.
+FLASHINFER_API std::vector<OpBackends> ChosenBackends();
+
 /// A Markdown table of problems of every operator and the candidates that take them, the same on
 /// every machine.
 FLASHINFER_API std::string SupportMatrix();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "flashinfer/export.h"
 #include "flashinfer/stream.h"
@@ -14,6 +15,14 @@ namespace flashinfer {
 
 /// 0 without a driver.
 FLASHINFER_API int32_t NumCudaDevices();
+
+/// The first CUDA device, where kernels can be had: there is a compiler, or a pack. Host memory
+/// otherwise, or where FLASHINFER_BACKEND says so.
+FLASHINFER_API Device DefaultDevice();
+
+/// `cpu`, `cuda:1`, or `auto` for DefaultDevice(). Throws kInvalidArgument for another word, or
+/// when there is no such device.
+FLASHINFER_API Device ParseDevice(std::string_view text);
 
 /// The field `arch` of a problem: 0 in host memory, 90 on a device of compute capability 9.0.
 /// Throws kInvalidArgument when there is no such device, kDevice without a driver.

@@ -2,10 +2,12 @@
 // Walks an operator's candidates: the first that takes the problem runs it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/fields.h"
 #include "dispatch/candidate.h"
@@ -58,6 +60,32 @@ Explanation ExplainOp(const typename Op::Problem& problem, Backend backend = Bac
   return explanation;
 }
 
+/// A bit for each candidate of `Op` that Choose() has returned.
+template <class Op>
+inline std::atomic<uint64_t> g_chosen{0};
+
+template <class Op>
+void MarkChosen(const Candidate<typename Op::Problem, typename Op::Entry>& candidate) {
+  const uint64_t bit = uint64_t{1} << (&candidate - Op::Candidates().data());
+  // Read first: a write would take the line from other threads at each call.
+  if ((g_chosen<Op>.load(std::memory_order_relaxed) & bit) == 0) {
+    g_chosen<Op>.fetch_or(bit, std::memory_order_relaxed);
+  }
+}
+
+/// Names of the candidates that Choose() has returned.
+template <class Op>
+std::vector<std::string> ChosenNames() {
+  const uint64_t chosen = g_chosen<Op>.load(std::memory_order_relaxed);
+  std::vector<std::string> names;
+  uint64_t bit = 1;
+  for (const auto& candidate : Op::Candidates()) {
+    if ((chosen & bit) != 0) names.emplace_back(candidate.name);
+    bit <<= 1;
+  }
+  return names;
+}
+
 /// The entry of the first candidate that takes the problem. Throws kInvalidArgument when `backend`
 /// names no candidate, and kUnsupported with every reason when all refuse.
 template <class Op>
@@ -69,6 +97,7 @@ const typename Op::Entry& Choose(const typename Op::Problem& problem, Backend ba
     if (!Names(backend, candidate.name)) return false;
     any_named = true;
     if (!candidate.available(nullptr) || !candidate.accepts(problem, nullptr)) return false;
+    MarkChosen<Op>(candidate);
     chosen = &candidate.entry;
     return true;
   });

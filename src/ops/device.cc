@@ -2,16 +2,45 @@
 // CUDA devices as an engine needs them, over the driver.
 #include "flashinfer/device.h"
 
+#include <charconv>
 #include <cstring>
 
 #include "core/check.h"
+#include "core/env.h"
 #include "cuda/device.h"
 #include "cuda/graph.h"
 #include "cuda/memory.h"
+#include "flashinfer/error.h"
+#include "flashinfer/jit.h"
+#include "flashinfer/pack.h"
 
 namespace flashinfer {
 
 int32_t NumCudaDevices() { return cuda::NumDevices(); }
+
+Device DefaultDevice() {
+  if (GetEnv().backend.starts_with("cpu") || NumCudaDevices() == 0) return {};
+  if (FindCompiler().name.empty() && FindPacks().empty()) return {};
+  return {DeviceType::kCuda, 0};
+}
+
+Device ParseDevice(std::string_view text) {
+  if (text == "auto") return DefaultDevice();
+  if (text == "cpu") return {};
+  constexpr std::string_view kCuda = "cuda:";
+  Device device{DeviceType::kCuda, 0};
+  const char* end = text.data() + text.size();
+  if (text.starts_with(kCuda)) {
+    const auto [at, error] = std::from_chars(text.data() + kCuda.size(), end, device.index);
+    if (error == std::errc() && at == end) {
+      cuda::Properties(device);  // throws when it is not there
+      return device;
+    }
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("device: is '{}', accepted: auto, cpu, cuda:N", text));
+}
+
 int32_t ArchOf(Device device) { return cuda::ArchOf(device); }
 
 void Copy(const TensorView& from, const TensorView& to, Stream stream) {

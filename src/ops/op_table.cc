@@ -37,12 +37,15 @@ Explanation ExplainFields(const std::vector<std::string_view>& fields, Backend b
   return ExplainOp<Op>(ParseFields<typename Op::Problem>(fields), backend, machine);
 }
 
+template <class Problem>
+concept HasArch = requires(Problem problem) {
+  problem.arch;
+};
+
 template <class Op, size_t kSize>
 constexpr OpRow Row(const std::array<std::string_view, kSize>& matrix) {
-  return {Op::kName, ExplainFields<Op>, matrix, requires(typename Op::Problem p){p.arch;
+  return {Op::kName, ExplainFields<Op>, ChosenNames<Op>, matrix, HasArch<typename Op::Problem>};
 }
-};  // namespace
-}  // namespace flashinfer
 
 constexpr std::array<std::string_view, 9> kNorm{
     "dtype=f32 dtype_weight=f32 dtype_out=f32",
@@ -169,6 +172,15 @@ Explanation Explain(std::string_view problem) {
   throw Error(
       ErrorKind::kInvalidArgument,
       fmt::format("'{}' does not begin with an operator; operators: {}", problem, Join(names)));
+}
+
+std::vector<OpBackends> ChosenBackends() {
+  std::vector<OpBackends> all;
+  for (const OpRow& row : OpTable()) {
+    std::vector<std::string> names = row.chosen_names();
+    if (!names.empty()) all.push_back({std::string(row.name), std::move(names)});
+  }
+  return all;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct OpRow {
   std::string_view name;
   Explanation (*explain)(const std::vector<std::string_view>& fields, Backend backend,
                          Machine machine);
+  std::vector<std::string> (*chosen_names)();
   /// Problems that the support matrix shows, as fields: one row each.
   std::span<const std::string_view> matrix;
   bool has_arch;  ///< its problem has the field `arch`: it may have kernels for GPUs

@@ -47,7 +47,7 @@ class CasesTest(unittest.TestCase):
     def test_wrong_words_are_named(self):
         for words, message in ((["nothing"], "'nothing' is no operator"),
                                (["norm", "kind=none"], "no case has all of these words"),
-                               (["norm", "--device", "tpu"], "accepted: cpu, cuda:N"),
+                               (["norm", "--device", "tpu"], "accepted: auto, cpu, cuda:N"),
                                (["--frobnicate"], "frobnicate")):
             result = run("check", *words)
             self.assertEqual(result.returncode, 2, words)

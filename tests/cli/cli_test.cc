@@ -2,6 +2,7 @@
 // The command line tool as a user runs it: output, exit codes, one-line errors.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -52,6 +53,27 @@ TEST_F(CliTest, GenerateSaysHowManyTokensTheAnswerHas) {
   ASSERT_EQ(batch["text"].size(), 2U);
   EXPECT_EQ(batch["text"][0], json["text"]);
   EXPECT_EQ(batch["generated_tokens"], 14);
+}
+
+TEST_F(CliTest, GenerateSaysWhatRan) {
+  const std::string command =
+      "generate --raw --prompt hello --max-tokens 2 --model '" + model_ + "' --device ";
+  const Output json = Run(command + "cpu --json");
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  const auto parsed = nlohmann::json::parse(json.out);
+  EXPECT_EQ(parsed["device"], "cpu");
+  std::set<std::string> ops;
+  for (const auto& [candidate, names] : parsed["operators"].items()) {
+    EXPECT_TRUE(candidate.starts_with("cpu.")) << candidate;
+    for (const std::string name : names) ops.insert(name);
+  }
+  EXPECT_TRUE(ops.contains("batch_decode"));
+  EXPECT_TRUE(ops.contains("norm"));
+  EXPECT_FALSE(ops.contains("batch_mla"));
+  const Output table = Run(command + "cpu");
+  EXPECT_NE(table.err.find("  device "), std::string::npos) << table.err;
+  EXPECT_NE(table.err.find("norm"), std::string::npos) << table.err;
+  ExpectRefused(command + "gpu", 2, "auto, cpu, cuda:N");
 }
 
 TEST_F(CliTest, ReplaysASyntheticTrace) {

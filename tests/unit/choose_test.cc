@@ -51,6 +51,18 @@ TEST(Choose, TakesTheFirstThatIsHereAndAccepts) {
   EXPECT_EQ(Choose<SizeOp>({5}, Backend("cpu.medium")), 3);
 }
 
+TEST(Choose, RemembersWhomItTook) {
+  struct AnotherOp : SizeOp {};
+  EXPECT_TRUE(ChosenNames<AnotherOp>().empty());
+  Choose<AnotherOp>({50}, Backend());
+  EXPECT_EQ(ChosenNames<AnotherOp>(), std::vector<std::string>{"cpu.medium"});
+  EXPECT_THROW(Choose<AnotherOp>({500}, Backend()), Error);
+  Choose<AnotherOp>({50}, Backend());
+  EXPECT_EQ(ChosenNames<AnotherOp>(), std::vector<std::string>{"cpu.medium"});
+  Choose<AnotherOp>({5}, Backend());
+  EXPECT_EQ(ChosenNames<AnotherOp>(), (std::vector<std::string>{"cpu.small", "cpu.medium"}));
+}
+
 TEST(Choose, WhenAllRefuseTheErrorListsTheReasons) {
   EXPECT_THAT([] { Choose<SizeOp>({500}, Backend()); },
               ThrowsMessage<Error>("no backend takes this problem: size size=500\n"

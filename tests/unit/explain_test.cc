@@ -5,6 +5,7 @@
 
 #include "flashinfer/backend.h"
 #include "flashinfer/error.h"
+#include "flashinfer/norm.h"
 #include "ops/op_table.h"
 
 namespace flashinfer {
@@ -31,6 +32,16 @@ TEST(Explain, TheScalarPathRunsEverywhere) {
   ASSERT_NE(explanation.chosen(), nullptr);
   EXPECT_EQ(explanation.verdicts.back().candidate, "cpu.scalar");
   EXPECT_TRUE(explanation.verdicts.back().accepted);
+}
+
+TEST(ChosenBackends, NamesTheOperatorsThatRan) {
+  float x[2] = {3, 4}, weight[2] = {1, 1}, out[2];
+  RmsNorm(TensorView(x, DType::kF32, {1, 2}), TensorView(weight, DType::kF32, {2}),
+          TensorView(out, DType::kF32, {1, 2}), {.backend = Backend("cpu.scalar")});
+  const std::vector<OpBackends> chosen = ChosenBackends();
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_EQ(chosen[0].op, "norm");
+  EXPECT_EQ(chosen[0].candidates, std::vector<std::string>{"cpu.scalar"});
 }
 
 TEST(Explain, ErrorsListWhatIsAccepted) {
