@@ -159,6 +159,7 @@ std::vector<int32_t> Encode(const GenerateOptions& options, Session& session,
 
 int GenerateBatch(const GenerateOptions& options, Session& session) {
   std::vector<std::vector<int32_t>> prompts;
+  prompts.reserve(options.prompts.size());
   for (const std::string& prompt : options.prompts) {
     prompts.push_back(Encode(options, session, prompt));
   }

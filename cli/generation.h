@@ -30,7 +30,9 @@ class Answer {
 
   bool finished() const { return !finish_reason_.empty(); }
   /// `end`, `stop`, `max_tokens`, `context`, or `interrupted`, the value to begin with.
-  std::string_view finish_reason() const { return finished() ? finish_reason_ : "interrupted"; }
+  std::string_view finish_reason() const {
+    return finished() ? std::string_view(finish_reason_) : "interrupted";
+  }
   bool stopped() const { return stops_.stopped(); }
   const std::string& text() const { return text_; }
   int64_t num_prompt_tokens() const { return num_prompt_tokens_; }
