@@ -59,6 +59,7 @@ Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options) : opt
                                          .num_pages = num_pages,
                                          .page_size = options.page_size,
                                          .device = options.device});
+  sampler_.emplace(options.device, model_->stream());
 }
 
 Engine::~Engine() = default;
@@ -169,7 +170,7 @@ std::span<const TokenEvent> Engine::Step() {
   if (rows.empty()) return events_;
   FillBatch(rows);
   const TensorView logits = model_->Forward(batch_);
-  const std::span<const int32_t> tokens = sampler_.Sample(logits, draws_);
+  const std::span<const int32_t> tokens = sampler_->Sample(logits, draws_);
   const bool is_decode = batch_.num_decodes == batch_.num_tokens();
   for (size_t i = 0; i < drawing_.size(); ++i) {
     Active& active = *drawing_[i];
@@ -222,7 +223,7 @@ double Engine::MeanNll(std::span<const int32_t> tokens) {
     batch_.Clear();
     AppendRow({&sequence, begin, count, true});
     for (int32_t row = 0; row < count; ++row) batch_.logit_rows.push_back(row);
-    const TensorView logits = model_->Forward(batch_);
+    const TensorView logits = model_->ForwardToHost(batch_);
     for (int64_t row = 0; row < count; ++row) {
       sum += Nll({logits[row].data_as<float>(), static_cast<size_t>(logits.shape(1))},
                  tokens[static_cast<size_t>(begin + row + 1)]);

@@ -99,7 +99,7 @@ class Engine {
   std::optional<KvPool> pool_;
   std::optional<Scheduler> scheduler_;
   std::optional<Model> model_;
-  Sampler sampler_;
+  std::optional<Sampler> sampler_;
   std::vector<std::unique_ptr<Active>> active_;
   int64_t next_id_ = 0;
   StepBatch batch_;

@@ -48,12 +48,12 @@ void KeepRows(const TensorView& matrix, std::span<const int32_t> rows, Stream st
   }
 }
 
-/// On a CUDA device: attention of a number of tokens, each as a request of its own, and the whole
-/// step as it was recorded.
-struct TokenAttention {
-  explicit TokenAttention(Device device) : workspace(device) {}
-  Workspace workspace;
-  BatchDecode decode{workspace};
+/// Attention of a step; on a CUDA device also the whole step as it was recorded.
+struct StepAttention {
+  explicit StepAttention(Device device) : decode_workspace(device), prefill_workspace(device) {}
+  Workspace decode_workspace, prefill_workspace;
+  BatchDecode decode{decode_workspace};
+  BatchPrefill prefill{prefill_workspace};
   bool has_run = false;
   std::optional<RecordedWork> step;
   std::array<const void*, 5> lists{};  ///< that the recording reads
@@ -78,7 +78,7 @@ struct Model::Impl {
   Layer LoadLayer(const Checkpoint& checkpoint, const LayerWeights& weights);
   AttentionProblem ProblemOf(MaskMode mask) const;
   void Plan(const StepBatch& batch);
-  void PlanTokens(const StepBatch& batch);
+  void PlanPrefill(const StepBatch& batch);
   void Attend(const StepBatch& batch, const Layer& layer, const PagedKvCache& cache,
               const TensorView& x);
   void RunAttention(const StepBatch& batch, const TensorView& q, const PagedKvCache& cache,
@@ -105,19 +105,13 @@ struct Model::Impl {
   StepList id_list{device}, position_list{device}, request_list{device};
   StepList page_indptr_list{device}, page_list{device};
   TensorView token_ids, positions, requests, page_indptr, page_indices;  // of the step
-
-  // On the CPU.
-  Workspace decode_workspace, prefill_workspace;
-  BatchDecode decode{decode_workspace};
-  BatchPrefill prefill{prefill_workspace};
   std::vector<int32_t> prefill_qo_indptr, prefill_page_indptr;
 
-  // On a CUDA device.
+  StepAttention any_step{device};
+  /// On a CUDA device: steps of so many tokens, all of them decodes.
+  std::map<int64_t, StepAttention> recorded;
+  StepAttention* attention = nullptr;  ///< of the step
   Matrix host_logits;
-  std::map<int64_t, TokenAttention> recorded;  ///< steps of so many tokens, all of them decodes
-  TokenAttention other{device};
-  TokenAttention* attention = nullptr;  ///< of the step
-  std::vector<int32_t> token_requests, token_page_indptr, token_pages, token_last_len;
 };
 
 Model::Impl::Impl(const Checkpoint& checkpoint, const ModelLimits& lim)
@@ -135,7 +129,7 @@ Model::Impl::Impl(const Checkpoint& checkpoint, const ModelLimits& lim)
       gate_up(lim.max_step_tokens, 2 * config.ffn_size, device),
       activated(lim.max_step_tokens, config.ffn_size, device),
       logits(lim.max_requests, config.vocab_size, device),
-      host_logits(is_on_cpu() ? 0 : lim.max_requests, config.vocab_size, {}) {
+      host_logits(lim.max_requests, config.vocab_size, {}) {
   if (!is_on_cpu()) {
     own_stream.emplace(device);
     stream = own_stream->stream();
@@ -189,8 +183,7 @@ PagedKvCache Model::Impl::Cache(int64_t layer) const {
 }
 
 PageTable Model::Impl::Pages(const StepBatch& batch) const {
-  return {page_indptr, page_indices,
-          is_on_cpu() ? View(batch.last_page_len) : View(token_last_len)};
+  return {page_indptr, page_indices, View(batch.last_page_len)};
 }
 
 AttentionProblem Model::Impl::ProblemOf(MaskMode mask) const {
@@ -209,61 +202,43 @@ AttentionProblem Model::Impl::ProblemOf(MaskMode mask) const {
 }
 
 void Model::Impl::Plan(const StepBatch& batch) {
-  token_ids = id_list.Put(batch.token_ids, stream);
-  positions = position_list.Put(batch.positions, stream);
-  if (!is_on_cpu()) return PlanTokens(batch);
-  requests = View(batch.requests);
-  page_indptr = View(batch.page_indptr);
-  page_indices = View(batch.page_indices);
+  token_ids = id_list.Put(View(batch.token_ids), stream);
+  positions = position_list.Put(View(batch.positions), stream);
+  requests = request_list.Put(View(batch.requests), stream);
+  page_indptr = page_indptr_list.Put(View(batch.page_indptr), stream);
+  page_indices = page_list.Put(View(batch.page_indices), stream);
+  const int64_t num_tokens = batch.num_tokens();
+  const bool is_recorded = !is_on_cpu() && batch.num_decodes == num_tokens &&
+                           static_cast<int64_t>(batch.logit_rows.size()) == num_tokens;
+  attention = is_recorded ? &recorded.try_emplace(num_tokens, device).first->second : &any_step;
   const auto num_decodes = static_cast<size_t>(batch.num_decodes);
-  const auto num_requests = static_cast<size_t>(batch.num_requests());
-  const std::span<const int32_t> indptr(batch.page_indptr);
-  const std::span<const int32_t> pages(batch.page_indices);
-  const std::span<const int32_t> last_page_len(batch.last_page_len);
   if (num_decodes > 0) {
-    decode.Plan(ProblemOf(MaskMode::kNone), {View(indptr.first(num_decodes + 1)), View(pages),
-                                             View(last_page_len.first(num_decodes))});
+    const std::span<const int32_t> indptr(batch.page_indptr);
+    const std::span<const int32_t> last_page_len(batch.last_page_len);
+    attention->decode.Plan(
+        ProblemOf(MaskMode::kNone),
+        {View(indptr.first(num_decodes + 1)), page_indices, View(last_page_len.first(num_decodes))},
+        Backend(), stream);
   }
-  if (num_requests > num_decodes) {
-    // The others' lists begin at 0 again.
-    prefill_qo_indptr.clear();
-    prefill_page_indptr.clear();
-    const int32_t first_page = indptr[num_decodes];
-    for (size_t i = num_decodes; i <= num_requests; ++i) {
-      prefill_qo_indptr.push_back(batch.qo_indptr[i] - batch.num_decodes);
-      prefill_page_indptr.push_back(indptr[i] - first_page);
-    }
-    prefill.Plan(ProblemOf(MaskMode::kCausal), View(prefill_qo_indptr),
-                 {View(prefill_page_indptr), View(pages.subspan(static_cast<size_t>(first_page))),
-                  View(last_page_len.subspan(num_decodes))});
-  }
+  if (batch.num_requests() > batch.num_decodes) PlanPrefill(batch);
 }
 
-/// On a CUDA device every token is a request of its own, whose keys end with itself.
-void Model::Impl::PlanTokens(const StepBatch& batch) {
-  token_requests.clear();
-  token_page_indptr.assign(1, 0);
-  token_pages.clear();
-  token_last_len.clear();
-  for (size_t t = 0; t < batch.token_ids.size(); ++t) {
-    const int32_t position = batch.positions[t];
-    const auto first =
-        batch.page_indices.begin() + batch.page_indptr[static_cast<size_t>(batch.requests[t])];
-    token_pages.insert(token_pages.end(), first, first + position / limits.page_size + 1);
-    token_page_indptr.push_back(static_cast<int32_t>(token_pages.size()));
-    token_last_len.push_back(position % limits.page_size + 1);
-    token_requests.push_back(static_cast<int32_t>(t));
+/// Of the requests behind those that decode, whose lists begin at 0 again.
+void Model::Impl::PlanPrefill(const StepBatch& batch) {
+  prefill_qo_indptr.clear();
+  prefill_page_indptr.clear();
+  const auto num_decodes = static_cast<size_t>(batch.num_decodes);
+  const int32_t first_page = batch.page_indptr[num_decodes];
+  for (size_t i = num_decodes; i < batch.page_indptr.size(); ++i) {
+    prefill_qo_indptr.push_back(batch.qo_indptr[i] - batch.num_decodes);
+    prefill_page_indptr.push_back(batch.page_indptr[i] - first_page);
   }
-  requests = request_list.Put(token_requests, stream);
-  page_indptr = page_indptr_list.Put(token_page_indptr, stream);
-  page_indices = page_list.Put(token_pages, stream);
-  const int64_t num_tokens = batch.num_tokens();
-  const bool is_decode = batch.num_decodes == num_tokens &&
-                         static_cast<int64_t>(batch.logit_rows.size()) == num_tokens;
-  attention = is_decode ? &recorded.try_emplace(num_tokens, device).first->second : &other;
-  attention->decode.Plan(ProblemOf(MaskMode::kNone),
-                         {View(token_page_indptr), page_indices, View(token_last_len)}, Backend(),
-                         stream);
+  const std::span<const int32_t> last_page_len(batch.last_page_len);
+  attention->prefill.Plan(
+      ProblemOf(MaskMode::kCausal), View(prefill_qo_indptr),
+      {View(prefill_page_indptr), page_indices.Slice(first_page, page_indices.shape(0)),
+       View(last_page_len.subspan(num_decodes))},
+      {}, Backend(), stream);
 }
 
 void Model::Impl::Attend(const StepBatch& batch, const Layer& layer, const PagedKvCache& cache,
@@ -293,12 +268,15 @@ void Model::Impl::Attend(const StepBatch& batch, const Layer& layer, const Paged
 
 void Model::Impl::RunAttention(const StepBatch& batch, const TensorView& q,
                                const PagedKvCache& cache, const TensorView& out) {
-  if (!is_on_cpu()) return attention->decode.Run(q, cache, out, {}, {}, stream);
   const int64_t num_tokens = batch.num_tokens();
   const int64_t num_decodes = batch.num_decodes;
-  if (num_decodes > 0) decode.Run(q.Slice(0, num_decodes), cache, out.Slice(0, num_decodes));
+  if (num_decodes > 0) {
+    attention->decode.Run(q.Slice(0, num_decodes), cache, out.Slice(0, num_decodes), {}, {},
+                          stream);
+  }
   if (batch.num_requests() > num_decodes) {
-    prefill.Run(q.Slice(num_decodes, num_tokens), cache, out.Slice(num_decodes, num_tokens));
+    attention->prefill.Run(q.Slice(num_decodes, num_tokens), cache,
+                           out.Slice(num_decodes, num_tokens), {}, {}, stream);
   }
 }
 
@@ -338,7 +316,7 @@ void Model::Impl::RunLayers(const StepBatch& batch) {
 /// A step of decodes alone: the first of so many runs, the second is recorded, and from then on the
 /// recording is launched.
 void Model::Impl::RunRecorded(const StepBatch& batch) {
-  TokenAttention& a = *attention;
+  StepAttention& a = *attention;
   const std::array<const void*, 5> lists{token_ids.data(), positions.data(), requests.data(),
                                          page_indptr.data(), page_indices.data()};
   if (a.lists != lists) {
@@ -367,19 +345,24 @@ int64_t Model::PageBytes(const ModelConfig& config, int32_t page_size) {
          SizeBytes(DType::kF16);
 }
 
+Stream Model::stream() const { return impl_->stream; }
+
 TensorView Model::Forward(const StepBatch& batch) {
   Impl& m = *impl_;
   m.Plan(batch);
-  if (m.is_on_cpu() || m.attention == &m.other) {
+  if (m.attention == &m.any_step) {
     m.RunLayers(batch);
   } else {
     m.RunRecorded(batch);
   }
-  const auto num_logits = static_cast<int64_t>(batch.logit_rows.size());
-  const TensorView logits = m.logits.Rows(num_logits);
-  if (m.is_on_cpu()) return logits;
-  const TensorView host = m.host_logits.Rows(num_logits);
-  Copy(logits, host, m.stream);
+  return m.logits.Rows(static_cast<int64_t>(batch.logit_rows.size()));
+}
+
+TensorView Model::ForwardToHost(const StepBatch& batch) {
+  const TensorView logits = Forward(batch);
+  if (impl_->is_on_cpu()) return logits;
+  const TensorView host = impl_->host_logits.Rows(logits.shape(0));
+  Copy(logits, host, impl_->stream);
   return host;
 }
 

@@ -51,9 +51,12 @@ class Model {
   /// Bytes of keys and values that a page takes, all layers together.
   static int64_t PageBytes(const ModelConfig& config, int32_t page_size);
 
-  /// The logits [num_logits, vocab_size] f32 of the wanted rows, in host memory, valid until the
-  /// next call.
+  /// The logits [num_logits, vocab_size] f32 of the wanted rows, on the model's device and in the
+  /// order of its stream, valid until the next call.
   TensorView Forward(const StepBatch& batch);
+  /// The same in host memory.
+  TensorView ForwardToHost(const StepBatch& batch);
+  Stream stream() const;
 
  private:
   struct Impl;

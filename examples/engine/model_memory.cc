@@ -54,15 +54,13 @@ TensorView Vector::view() const {
   return {memory_.data(), DType::kF32, {size_}, memory_.device()};
 }
 
-TensorView StepList::Put(std::span<const int32_t> values, Stream stream) {
-  const auto size = static_cast<int64_t>(values.size());
-  const TensorView host(values.data(), DType::kI32, {size});
+TensorView StepList::Put(const TensorView& host, Stream stream) {
   const Device device = memory_.device();
   if (device.type == DeviceType::kCpu) return host;
   // Room for twice as many, so that the address seldom changes.
-  size_t bytes = values.size_bytes() + sizeof(int32_t);
+  size_t bytes = static_cast<size_t>(host.num_elements() + 1) * SizeBytes(host.dtype());
   if (bytes > memory_.capacity_bytes()) bytes *= 2;
-  const TensorView list(memory_.Reserve(bytes), DType::kI32, {size}, device);
+  const TensorView list(memory_.Reserve(bytes), host.dtype(), host.shape(), device);
   Copy(host, list, stream);
   return list;
 }

@@ -53,12 +53,13 @@ class Vector {
   int64_t size_;
 };
 
-/// Integers that change with every step, where the device can read them.
+/// A list that changes with every step, where the device can read it.
 class StepList {
  public:
   explicit StepList(Device device) : memory_(device) {}
-  /// On the CPU a view of `values`; on a CUDA device a copy, valid until the next call.
-  TensorView Put(std::span<const int32_t> values, Stream stream);
+  /// Of a list in host memory: itself on the CPU, a copy on a CUDA device, valid until the next
+  /// call.
+  TensorView Put(const TensorView& host, Stream stream);
 
  private:
   Workspace memory_;

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
-#include "flashinfer/sampling.h"
 
 namespace flashinfer::engine {
 namespace {
@@ -34,34 +34,53 @@ void SamplingParams::Check() const {
   CheckRange("min-p", min_p, min_p >= 0 && min_p <= 1, "0 to 1");
 }
 
+Sampler::Sampler(Device device, Stream stream)
+    : device_(device),
+      stream_(stream),
+      device_tokens_(device),
+      temperature_(device),
+      top_p_(device),
+      min_p_(device),
+      top_k_(device),
+      seed_(device),
+      offset_(device) {}
+
+SamplingOptions Sampler::OptionsOf(std::span<const Draw> draws) {
+  const auto put = [&](auto& per_draw, DType dtype, auto value_of) {
+    per_draw.values.clear();
+    for (const Draw& draw : draws) per_draw.values.push_back(value_of(draw));
+    return per_draw.list.Put(View(per_draw.values, dtype), stream_);
+  };
+  // The first of the order that filters keep is the likeliest token: what ArgMax() gives.
+  SamplingOptions options;
+  options.temperature = put(temperature_, DType::kF32, [](const Draw& draw) {
+    return draw.params->is_greedy() ? 1.0f : draw.params->temperature;
+  });
+  options.top_k = put(top_k_, DType::kI32, [](const Draw& draw) {
+    return draw.params->is_greedy() ? 1 : draw.params->top_k;
+  });
+  options.top_p = put(top_p_, DType::kF32, [](const Draw& draw) { return draw.params->top_p; });
+  options.min_p = put(min_p_, DType::kF32, [](const Draw& draw) { return draw.params->min_p; });
+  options.seed = put(seed_, DType::kI64, [](const Draw& draw) { return draw.params->seed; });
+  options.offset = put(offset_, DType::kI64, [](const Draw& draw) { return draw.number; });
+  return options;
+}
+
 std::span<const int32_t> Sampler::Sample(const TensorView& logits, std::span<const Draw> draws) {
   tokens_.resize(draws.size());
   if (draws.empty()) return tokens_;
-  const TensorView tokens = View(tokens_, DType::kI32);
+  const TensorView host = View(tokens_, DType::kI32);
+  const bool is_on_cpu = device_.type == DeviceType::kCpu;
+  const TensorView tokens = is_on_cpu
+                                ? host
+                                : TensorView(device_tokens_.Reserve(draws.size() * sizeof(int32_t)),
+                                             DType::kI32, host.shape(), device_);
   if (std::ranges::all_of(draws, [](const Draw& draw) { return draw.params->is_greedy(); })) {
-    ArgMax(logits, tokens);
-    return tokens_;
+    ArgMax(logits, tokens, {}, Backend(), stream_);
+  } else {
+    SampleFromLogits(logits, tokens, OptionsOf(draws), {}, stream_);
   }
-  temperature_.clear(), top_k_.clear(), top_p_.clear(), min_p_.clear();
-  seed_.clear(), offset_.clear();
-  for (const Draw& draw : draws) {
-    // The first of the order that filters keep is the likeliest token: what ArgMax() gives.
-    const bool is_greedy = draw.params->is_greedy();
-    temperature_.push_back(is_greedy ? 1.0f : draw.params->temperature);
-    top_k_.push_back(is_greedy ? 1 : draw.params->top_k);
-    top_p_.push_back(draw.params->top_p);
-    min_p_.push_back(draw.params->min_p);
-    seed_.push_back(draw.params->seed);
-    offset_.push_back(draw.number);
-  }
-  SamplingOptions options;
-  options.temperature = View(temperature_, DType::kF32);
-  options.top_k = View(top_k_, DType::kI32);
-  options.top_p = View(top_p_, DType::kF32);
-  options.min_p = View(min_p_, DType::kF32);
-  options.seed = View(seed_, DType::kI64);
-  options.offset = View(offset_, DType::kI64);
-  SampleFromLogits(logits, tokens, options);
+  if (!is_on_cpu) Copy(tokens, host, stream_);
   return tokens_;
 }
 

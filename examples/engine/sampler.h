@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/model_memory.h"
+#include "flashinfer/sampling.h"
 #include "flashinfer/tensor.h"
 
 namespace flashinfer::engine {
@@ -30,15 +32,32 @@ struct Draw {
 
 class Sampler {
  public:
+  /// Logits are on `device`, in the order of `stream`.
+  Sampler(Device device, Stream stream);
+
   /// One token per row. A token depends on its own row and draw only.
   ///
   ///   logits  [num_draws, vocab_size]  f32
   std::span<const int32_t> Sample(const TensorView& logits, std::span<const Draw> draws);
 
  private:
-  std::vector<int32_t> tokens_, top_k_;
-  std::vector<float> temperature_, top_p_, min_p_;
-  std::vector<int64_t> seed_, offset_;
+  /// A value per row, where the device can read it.
+  template <class T>
+  struct PerDraw {
+    explicit PerDraw(Device device) : list(device) {}
+    std::vector<T> values;
+    StepList list;
+  };
+
+  SamplingOptions OptionsOf(std::span<const Draw> draws);
+
+  Device device_;
+  Stream stream_;
+  std::vector<int32_t> tokens_;
+  Workspace device_tokens_;
+  PerDraw<float> temperature_, top_p_, min_p_;
+  PerDraw<int32_t> top_k_;
+  PerDraw<int64_t> seed_, offset_;
 };
 
 }  // namespace flashinfer::engine

@@ -65,7 +65,7 @@ std::vector<std::vector<double>> ModelLogits(const Checkpoint& checkpoint,
     batch.page_indptr.push_back((end + 3) / 4);
     batch.last_page_len.push_back((end - 1) % 4 + 1);
     batch.num_decodes = end - begin == 1 ? 1 : 0;
-    const TensorView logits = model.Forward(batch);
+    const TensorView logits = model.ForwardToHost(batch);
     for (int64_t row = 0; row < logits.shape(0); ++row) {
       const auto* values = logits[row].data_as<float>();
       all.emplace_back(values, values + logits.shape(1));
