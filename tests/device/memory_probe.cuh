@@ -6,6 +6,7 @@
 #include "kernels/ptx/atom.cuh"
 #include "kernels/ptx/griddepcontrol.cuh"
 #include "kernels/ptx/memory.cuh"
+#include "kernels/tile/words.cuh"
 
 namespace flashinfer::probe {
 
@@ -18,6 +19,15 @@ __device__ void Move(const ProbeParams& p) {
   auto* out = static_cast<char*>(p.out) + threadIdx.x * kBytes;
   ptx::st<kBytes>(out, ptx::ld<kBytes>(a));
   ptx::st<kBytes>(out + 32 * kBytes, ptx::ld_evict_first<kBytes>(a));
+}
+
+/// Copies 32 bytes of each of 32 threads, all but those from byte `size` on, in accesses of kBytes.
+template <int kBytes>
+__device__ void MoveWords(const ProbeParams& p) {
+  uint32_t words[8];
+  tile::LoadWords<kBytes>(static_cast<const char*>(p.a) + threadIdx.x * 32, p.size, words);
+  tile::StoreWords<kBytes>(static_cast<char*>(p.out) + threadIdx.x * 32, 32, words);
+  tile::StoreWords<kBytes>(static_cast<char*>(p.out) + (32 + threadIdx.x) * 32, p.size, words);
 }
 
 /// Blocks leave a value each in a [grid]; the last one to come adds them up. b: the counter.

@@ -13,8 +13,17 @@ const Probe kAdd{.function = "AddOne", .header = kHeader, .num_threads = 256};
 
 Probe Move(int bytes) { return {.function = fmt::format("Move<{}>", bytes), .header = kHeader}; }
 
+Probe MoveWords(int bytes) {
+  return {.function = fmt::format("MoveWords<{}>", bytes), .header = kHeader};
+}
+
 TEST(MemoryTest, Compiles) {
-  ExpectCompiles({kSum, kAdd, Move(1), Move(2), Move(4), Move(8), Move(16)});
+  std::vector<Probe> probes{kSum, kAdd};
+  for (int bytes : {1, 2, 4, 8, 16}) {
+    probes.push_back(Move(bytes));
+    probes.push_back(MoveWords(bytes));
+  }
+  ExpectCompiles(probes);
 }
 
 TEST(MemoryTest, Moves) {
@@ -28,6 +37,26 @@ TEST(MemoryTest, Moves) {
     std::vector<uint8_t> twice = a;
     twice.insert(twice.end(), a.begin(), a.end());
     EXPECT_EQ(out.Read<uint8_t>(), twice) << bytes;
+  }
+}
+
+TEST(MemoryTest, MovesWords) {
+  if (const std::string why = WhyNot(MoveWords(16)); !why.empty()) GTEST_SKIP() << why;
+  std::mt19937 random = Random();
+  std::vector<uint8_t> a(32 * 32);
+  for (uint8_t& x : a) x = static_cast<uint8_t>(1 + random() % 255);
+  const Buffer a_buffer(a);
+  for (const int bytes : {1, 2, 4, 8, 16}) {
+    for (const int size : {-5, 0, 1, 16, 23, 32, 40}) {
+      const Buffer out(std::vector<uint8_t>(2 * a.size(), 0xaa));
+      Launch(MoveWords(bytes), {.a = a_buffer.data(), .out = out.data(), .size = size});
+      const auto got = out.Read<uint8_t>();
+      for (size_t i = 0; i < a.size(); ++i) {
+        const bool is_moved = static_cast<int>(i) % 32 / bytes * bytes < size;
+        EXPECT_EQ(got[i], is_moved ? a[i] : 0) << bytes << " " << size << " " << i;
+        EXPECT_EQ(got[a.size() + i], is_moved ? a[i] : 0xaa) << bytes << " " << size << " " << i;
+      }
+    }
   }
 }
 
