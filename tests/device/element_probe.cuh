@@ -53,6 +53,22 @@ __device__ void WidenE4m3InSoftware(const ProbeParams& p) {
   static_cast<float*>(p.out)[i] = ptx::E4m3BitsToF32(static_cast<const uint8_t*>(p.a)[i]);
 }
 
+/// a: eight f32 for each of `size` words; out: their e2m1.
+template <bool kInSoftware>
+__device__ void NarrowE2m1(const ProbeParams& p) {
+  const int64_t i = ThreadIndex();
+  if (i >= p.size) return;
+  float x[8];
+  for (int j = 0; j < 8; ++j) x[j] = static_cast<const float*>(p.a)[i * 8 + j];
+  static_cast<uint32_t*>(p.out)[i] =
+      kInSoftware ? ptx::RoundToE2m1Bits(x) : ptx::cvt_rn_satfinite_e2m1x8_f32(x);
+}
+__device__ void WidenE2m1(const ProbeParams& p) {
+  const int64_t i = ThreadIndex();
+  if (i >= p.size) return;
+  static_cast<float*>(p.out)[i] = ptx::E2m1BitsToF32(static_cast<const uint8_t*>(p.a)[i]);
+}
+
 enum class Function : int { kEx2, kLg2, kRcp, kRsqrt, kTanh, kSoftCap30 };
 
 template <Function kFunction>

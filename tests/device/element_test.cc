@@ -15,7 +15,8 @@ Probe Of(const std::string& function) {
 }
 
 std::vector<Probe> Probes() {
-  std::vector<Probe> probes{Of("NarrowInSoftware"), Of("WidenE4m3InSoftware")};
+  std::vector<Probe> probes{Of("NarrowInSoftware"), Of("WidenE4m3InSoftware"),
+                            Of("NarrowE2m1<true>"), Of("NarrowE2m1<false>"), Of("WidenE2m1")};
   for (const char* dtype : {"kF16", "kBF16", "kE4M3", "kE5M2", "kI8"}) {
     probes.push_back(Of(fmt::format("Widen<DType::{}>", dtype)));
     probes.push_back(Of(fmt::format("Narrow<DType::{}>", dtype)));
@@ -143,6 +144,29 @@ TEST(ElementTest, InSoftware) {
   const auto wide = RunOn<float>(widen, codes, codes.size(), codes.size() * 4);
   for (size_t i = 0; i < codes.size(); ++i) {
     ExpectSame(wide[i], ToFloat(codes[i]), static_cast<uint32_t>(i));
+  }
+}
+
+TEST(ElementTest, E2M1) {
+  const Probe widen = Of("WidenE2m1");
+  if (const std::string why = WhyNot(widen); !why.empty()) GTEST_SKIP() << why;
+  std::vector<uint8_t> codes(16);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
+  const auto wide = RunOn<float>(widen, codes, codes.size(), codes.size() * 4);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    ExpectSame(wide[i], ToFloat(E2M1{codes[i]}), static_cast<uint32_t>(i));
+  }
+  std::vector<float> values;
+  for (float x : HardValues<E2M1>()) {
+    if (!std::isnan(x)) values.push_back(x);
+  }
+  values.resize(values.size() / 8 * 8);
+  for (const char* function : {"NarrowE2m1<true>", "NarrowE2m1<false>"}) {
+    const auto got = RunOn<uint32_t>(Of(function), values, values.size() / 8, values.size() / 2);
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(got[i / 8] >> (i % 8 * 4) & 15, FromFloat<E2M1>(values[i]).bits)
+          << function << " " << values[i];
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and the 16-bit and 8-bit formats, two values at a time; in software where
-// the instruction is missing. The first value is in the low half.
+// Conversions between f32 and the 16-bit, 8-bit and 4-bit formats, two values at a time (of 4 bits
+// eight); in software where the instruction is missing. The first value is in the low half.
 #pragma once
 
 #include "kernels/portable.h"
@@ -64,6 +64,45 @@ __device__ __forceinline__ uint32_t cvt_rn_satfinite_e5m2x2_f32(float x, float y
 #else
   return RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(x) | (RoundToFp8Bits<2, -14, 0x7bu, 0x7fu>(y) << 8);
 #endif
+}
+
+/// |x| as 2^23 plus its e2m1 code. The code grows by 4 up to 2, by 2 from there to 4 and by 1 from
+/// there to 6, and each of these parts is rounded where those before it are even: ties stay right.
+__device__ __forceinline__ float RoundToE2m1Code(float x) {
+  const float half = fabsf(x) * 0.5f;
+  const float below_two = fmaf(__saturatef(half), 4.0f, 0x1p23f);
+  const float below_four = fmaf(__saturatef(half - 1.0f), 2.0f, below_two);
+  return below_four + __saturatef(half - 2.0f);
+}
+
+/// Eight values, saturated; the first is in the lowest nibble. Few instructions on integers, of
+/// which a clock has half as many.
+__device__ __forceinline__ uint32_t RoundToE2m1Bits(const float (&x)[8]) {
+  uint32_t codes = 0;
+  uint32_t signs = 0;
+#pragma unroll
+  for (int i = 7; i >= 0; --i) {
+    codes = codes * 16 + __float_as_uint(RoundToE2m1Code(x[i]));
+    signs = __funnelshift_l(__float_as_uint(x[i]), signs, 4);
+  }
+  constexpr uint32_t kMagic = 0x4b000000u;  // 2^23: of the first two in this word, of others beyond
+  return (codes - kMagic * 17) | (signs & 0x88888888u);
+}
+
+/// Eight e2m1, the first in the lowest nibble; saturates. NaN becomes any value.
+__device__ __forceinline__ uint32_t cvt_rn_satfinite_e2m1x8_f32(const float (&x)[8]) {
+#if FLASHINFER_ARCH >= 1000 && defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
+  return cvt_rn_satfinite_e2m1x8(x);
+#else
+  return RoundToE2m1Bits(x);
+#endif
+}
+
+/// Of the low nibble.
+__device__ __forceinline__ float E2m1BitsToF32(uint32_t nibble) {
+  // The fields, moved to where f32 has them, mean 2^-126 of the value; the subnormal included.
+  const float magnitude = __uint_as_float((nibble & 0x7u) << 22) * 0x1p126f;
+  return __uint_as_float(__float_as_uint(magnitude) | ((nibble & 0x8u) << 28));
 }
 
 __device__ __forceinline__ float E4m3BitsToF32(uint32_t byte) {

@@ -65,6 +65,21 @@ __device__ __forceinline__ uint32_t cvt_rn_f16x2_e4m3x2(uint16_t packed) {
   return halves;
 }
 
+/// SM100 and SM120, compiled for their families: eight values, the first in the lowest nibble;
+/// rounds to nearest even, saturates, NaN becomes 6.
+__device__ __forceinline__ uint32_t cvt_rn_satfinite_e2m1x8(const float (&x)[8]) {
+  uint32_t packed;
+  asm("{.reg .b8 a, b, c, d;\n"
+      "cvt.rn.satfinite.e2m1x2.f32 a, %2, %1;\n"
+      "cvt.rn.satfinite.e2m1x2.f32 b, %4, %3;\n"
+      "cvt.rn.satfinite.e2m1x2.f32 c, %6, %5;\n"
+      "cvt.rn.satfinite.e2m1x2.f32 d, %8, %7;\n"
+      "mov.b32 %0, {a, b, c, d};}"
+      : "=r"(packed)
+      : "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]));
+  return packed;
+}
+
 /// Any architecture again.
 __device__ __forceinline__ uint32_t sub_f16x2(uint32_t a, uint32_t b) {
   uint32_t difference;

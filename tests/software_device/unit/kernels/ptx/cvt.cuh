@@ -68,6 +68,14 @@ inline uint32_t cvt_rn_f16x2_e4m3x2(uint16_t packed) {
   return cvt_rn_f16x2_f32(E4m3Value(packed & 0xff), E4m3Value(packed >> 8));
 }
 
+inline uint32_t cvt_rn_satfinite_e2m1x8(const float (&x)[8]) {
+  uint32_t packed = 0;
+  for (int i = 0; i < 8; ++i) {
+    packed |= (std::isnan(x[i]) ? 7u : NearestBits(x[i], 2, 1, 7, 7)) << (4 * i);
+  }
+  return packed;
+}
+
 inline uint32_t sub_f16x2(uint32_t a, uint32_t b) {
   const Float2 x = cvt_f32_f16x2(a), y = cvt_f32_f16x2(b);
   return cvt_rn_f16x2_f32(x.x - y.x, x.y - y.y);
