@@ -12,6 +12,7 @@
 #include "cuda/device.h"
 #include "flashinfer/flashinfer.h"
 #include "gpu_prefill.h"
+#include "gpu_quantize.h"
 #include "gpu_sampling.h"
 #include "gpu_tensor.h"
 #include "gpu_timer.h"
@@ -327,6 +328,11 @@ void MeasureAll(Report& report) {
   MeasurePrefills(
       [&](const std::string& op, const std::string& text) { return report.Wants(op, text); },
       [&](auto&&... arguments) { report.MeasureFlops(arguments..., "cuda.mma"); }, kDevice);
+  for (int64_t num_rows : {1, 128, 8192}) {
+    MeasureQuantize([&](const std::string& op) { return report.Wants(op); },
+                    [&](auto&&... arguments) { report.Measure(arguments...); }, kDevice, num_rows,
+                    8192);
+  }
   for (int64_t num_rows : {1, 64, 256}) {
     MeasureSampling([&](const std::string& op) { return report.Wants(op); },
                     [&](auto&&... arguments) { report.Measure(arguments...); }, kDevice, num_rows);
