@@ -124,11 +124,18 @@ struct Quantized {
   HostTensor q{DType::kE4M3, {37, 512}};
   HostTensor scales{DType::kF32, {37, 4}};
   HostTensor back{DType::kBF16, {37, 512}};
+  HostTensor pairs{DType::kE2M1x2, {37, 256}};
+  HostTensor block_scales{DType::kE4M3, {128 * 32}};
+  HostTensor linear{DType::kU8, {37, 32}};
+  HostTensor tiles{DType::kU8, {128 * 32}};
+  HostTensor global_scale{DType::kF32, {1}};
   HostTensor bits{DType::kBool, {999}};
   HostTensor packed{DType::kU8, {125}};
 
   void Fill(std::mt19937_64& rng) {
     x.FillNormal(rng);
+    global_scale.FillUniform(rng, 100, 1000);
+    linear.FillUniform(rng, 0, 255);
     for (int64_t i = 0; i < 999; ++i) bits.Set({i}, static_cast<double>(rng() % 2));
   }
 };
@@ -157,6 +164,17 @@ void AddTableCalls(Device device, std::vector<FamilyCall>& calls) {
       },
       [](Quantized& t) {
         return std::vector<HostTensor*>{&t.q, &t.scales, &t.back};
+      }));
+  calls.push_back(CallOf<Quantized>(
+      device, "quantize_blocks, dequantize_blocks and swizzle_block_scales",
+      [](Quantized& t, DeviceCopies& on, Stream stream) {
+        const QuantizeBlocksOptions options{.global_scale_tensor = on(t.global_scale)};
+        QuantizeBlocks(on(t.x), on(t.pairs), on(t.block_scales), options, stream);
+        DequantizeBlocks(on(t.pairs), on(t.block_scales), on(t.back), options, stream);
+        SwizzleBlockScales(on(t.linear), on(t.tiles), ScaleLayout::k128x4, {}, stream);
+      },
+      [](Quantized& t) {
+        return std::vector<HostTensor*>{&t.block_scales, &t.back, &t.tiles};
       }));
   calls.push_back(CallOf<Quantized>(
       device, "packbits",

@@ -9,10 +9,10 @@
 #include <cmath>
 #include <limits>
 
-#include "support/candidates.h"
 #include "support/cases/quantize_blocks.h"
 #include "support/checks/quantize_blocks.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/host_tensor.h"
 #include "support/narrow_values.h"
 
@@ -44,16 +44,18 @@ class EveryFormatTest : public ::testing::TestWithParam<BlockFormat> {
                                .num_rows = num_rows,
                                .hidden_size = 32,
                                .padded_size = 32};
-    for (const std::string& candidate : AcceptingCandidates<QuantizeBlocksOp>(ProblemOf(c))) {
+    for (const auto& [candidate, device] : CandidatesOnDevices<QuantizeBlocksOp>(ProblemOf(c))) {
       SCOPED_TRACE(candidate);
+      DeviceCopies on(device);
       BlockTensors t(c);
       t.x.Fill(1);
       fill(t.x);
       const QuantizeBlocksOptions options{.scale_layout = c.scale_layout,
                                           .backend = Backend(candidate)};
-      QuantizeBlocks(t.x, t.q, t.scales, options);
       HostTensor back(DType::kF32, {num_rows, 32});
-      DequantizeBlocks(t.q, t.scales, back, options);
+      QuantizeBlocks(on(t.x), on(t.q), on(t.scales), options);
+      DequantizeBlocks(on(t.q), on(t.scales), on(back), options);
+      on.Fetch();
       body(t, back);
     }
   }
@@ -100,6 +102,46 @@ TEST_P(EveryFormatTest, NanStaysNanAndInItsBlock) {
         EXPECT_EQ(std::isnan(back.At({0, 31})), t.c.format == BlockFormat::kMxFp4);
         EXPECT_FALSE(std::isnan(back.At({1, 3})));
       });
+}
+
+/// Products and quotients are rounded once, to float32, by every candidate: codes do not depend on
+/// who made them.
+TEST_P(EveryFormatTest, EveryCandidateGivesTheSameBits) {
+  std::mt19937_64 rng(41);
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    const QuantizeBlocksCase c{.format = GetParam(),
+                               .dtype = dtype,
+                               .num_rows = 65,
+                               .hidden_size = 1001,
+                               .padded_size = 1024};
+    BlockTensors first(c);
+    first.x.FillNormal(rng, 1.0);
+    for (int64_t row = 0; row < c.num_rows; ++row) {  // of every size, ties among them
+      for (int64_t i = 0; i < c.hidden_size; ++i) {
+        const double x = std::ldexp(first.x.At({row, i}), static_cast<int>(row) - 32);
+        first.x.Set({row, i}, i % 3 == 0 ? std::ldexp(static_cast<double>(i % 29) / 8,
+                                                      static_cast<int>(row) - 32)
+                                         : x);
+      }
+      first.x.Set({row, row}, -0.0);
+      first.x.Set({row, row + 100}, kInfinity);
+    }
+    bool is_first = true;
+    for (const auto& [candidate, device] : CandidatesOnDevices<QuantizeBlocksOp>(ProblemOf(c))) {
+      SCOPED_TRACE(candidate);
+      DeviceCopies on(device);
+      HostTensor q = first.q.Clone();
+      HostTensor scales = first.scales.Clone();
+      QuantizeBlocks(on(first.x), on(is_first ? first.q : q), on(is_first ? first.scales : scales),
+                     {.global_scale = 384.7f, .backend = Backend(candidate)});
+      on.Fetch();
+      if (!is_first) {
+        EXPECT_EQ(q.bytes(), first.q.bytes());
+        EXPECT_EQ(scales.bytes(), first.scales.bytes());
+      }
+      is_first = false;
+    }
+  }
 }
 
 class MxFormatTest : public EveryFormatTest {};

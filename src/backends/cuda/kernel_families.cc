@@ -23,7 +23,9 @@
 #include "kernels/page/page_copy_spec.h"
 #include "kernels/page/page_positions_spec.h"
 #include "kernels/quantize/packbits_spec.h"
+#include "kernels/quantize/quantize_blocks_spec.h"
 #include "kernels/quantize/quantize_spec.h"
+#include "kernels/quantize/swizzle_scales_spec.h"
 #include "kernels/rope/rope_spec.h"
 #include "kernels/sampling/argmax_spec.h"
 #include "kernels/sampling/chain_speculative_spec.h"
@@ -113,10 +115,12 @@ std::span<const KernelFamily> KernelFamilies() {
       Family<kernels::PrefillPlanSpec>(),
       Family<kernels::PrefillSimtSpec>(),
       Family<kernels::PrefillSpec>(),
+      Family<kernels::QuantizeBlocksSpec>(),
       Family<kernels::QuantizeSpec>(),
       Family<kernels::RopeSpec>(),
       Family<kernels::SamplingSpec>(),
       Family<kernels::SoftmaxSpec>(),
+      Family<kernels::SwizzleScalesSpec>(),
       Family<kernels::TokenFilterSpec>(),
       Family<kernels::TopKSpec>(),
   };

@@ -64,7 +64,7 @@ inline std::vector<QuantizeBlocksCase> QuantizeBlocksCases() {
       add([](QuantizeBlocksCase& c) { c.hidden_size = c.padded_size = 8192; });
     }
   }
-  cases.push_back({.num_rows = 70000, .hidden_size = 16, .padded_size = 16});
+  cases.push_back({.num_rows = 200000, .hidden_size = 16, .padded_size = 16});
   return cases;
 }
 

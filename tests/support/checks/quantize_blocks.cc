@@ -66,22 +66,23 @@ void CheckQuantizeBlocks(const QuantizeBlocksCase& c, CaseRun& run) {
   const double global = c.format == BlockFormat::kNvFp4 ? kGlobalScale : 1;
   bool scale_from_tensor = false;
   run.ForEachCandidate<QuantizeBlocksOp>(ProblemOf(c), c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     BlockTensors t(c);
     t.x.FillNormal(rng, 2.0);
+    HostTensor back(c.dtype, {c.num_rows, c.hidden_size}, {c.hidden_size + 1, 1});
     QuantizeBlocksOptions options{.scale_layout = c.scale_layout,
                                   .global_scale = static_cast<float>(kGlobalScale),
                                   .backend = trial.backend()};
     if (scale_from_tensor) {
       options.global_scale = 7;  // not to be read
-      options.global_scale_tensor = global_scale;
+      options.global_scale_tensor = on(global_scale);
     }
     scale_from_tensor = !scale_from_tensor;
-    QuantizeBlocks(t.x, t.q, t.scales, options);
+    QuantizeBlocks(on(t.x), on(t.q), on(t.scales), options);
+    DequantizeBlocks(on(t.q), on(t.scales), on(back), options);
+    on.Fetch();
     ExpectCodesAreNearest(t, global, trial);
     ExpectPaddingIsZero(t, trial);
-
-    HostTensor back(c.dtype, {c.num_rows, c.hidden_size}, {c.hidden_size + 1, 1});
-    DequantizeBlocks(t.q, t.scales, back, options);
     std::vector<double> expected;
     for (int64_t row = 0; row < c.num_rows; ++row) {
       for (int64_t i = 0; i < c.hidden_size; ++i) {

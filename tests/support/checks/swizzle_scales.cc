@@ -31,8 +31,10 @@ void CheckSwizzleScales(const SwizzleScalesCase& c, CaseRun& run) {
     }
   }
   run.ForEachCandidate<SwizzleScalesOp>({c.layout, 0}, c, [&](Trial& trial) {
+    DeviceCopies on(trial.device());
     HostTensor swizzled(DType::kU8, {num_bytes});
-    SwizzleBlockScales(linear, swizzled, c.layout, trial.backend());
+    SwizzleBlockScales(on(linear), on(swizzled), c.layout, trial.backend());
+    on.Fetch();
     trial.Expect("swizzled", Mismatch(swizzled, expected, {0, 0}));
   });
 }
