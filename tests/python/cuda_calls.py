@@ -166,6 +166,27 @@ def test_samplers():
     np.testing.assert_allclose(host[0], device[0], rtol=1e-5)
 
 
+def test_block_formats():
+    """Codes and scales are those of the host, bit for bit."""
+    scale = np.float32([300])
+    for kind, per_byte, block in (("mxfp8_e4m3", 1, 32), ("mxfp4", 2, 32), ("nvfp4", 2, 16)):
+        q, back = np.full((37, 96 // per_byte), 0xee, np.uint8), nans(37, 96, dtype=np.float32)
+        for layout in range(3):
+            scales = np.full(lib.block_scale_bytes(layout, 37, 96 // block), 0xee, np.uint8)
+
+            def both_ways(x, scale, q, scales, back):
+                lib.quantize_blocks(x, q, scales, kind, layout, 1.0, scale)
+                lib.dequantize_blocks(q, scales, back, kind, layout, 1.0, scale)
+
+            host, device = on_both(both_ways, [values(37, 96), scale], [q, scales, back])
+            for a, b in zip(host, device):
+                np.testing.assert_array_equal(a, b)
+    linear = rng.integers(0, 256, (37, 6)).astype(np.uint8)
+    tiles = np.full(lib.block_scale_bytes(0, 37, 6), 0xee, np.uint8)
+    host, device = on_both(lambda x, out: lib.swizzle_block_scales(x, out, 0), [linear], [tiles])
+    np.testing.assert_array_equal(*host, *device)
+
+
 def test_top_k():
     scores = rng.integers(0, 90, (3, 700)).astype(ml_dtypes.bfloat16)  # with ties
     lengths, offsets = np.int32([700, 5, 300]), np.int32([0, 1000, 2000])
