@@ -16,18 +16,13 @@
 // 420 TFLOP/s.
 #pragma once
 
+#include "kernels/attention/mla_ahead.cuh"
 #include "kernels/attention/mla_load.cuh"
 #include "kernels/attention/mla_tile.cuh"
 #include "kernels/attention/mla_write.cuh"
 #include "kernels/ptx/griddepcontrol.cuh"
 
 namespace flashinfer::kernels::mla_mma {
-
-/// Whether a key of the tile is one that some row of the block does not see.
-template <class T>
-__device__ __forceinline__ bool HasUnseen(const Block& block, int begin) {
-  return begin < block.seen_begin || min(begin + T::kKvTile, block.piece.kv_end) > block.seen_end;
-}
 
 /// The tile in `stage`, which is there.
 template <class T>
@@ -49,7 +44,8 @@ __device__ __forceinline__ void Attend(const MlaParams& params, const Block& blo
   if (HasUnseen<T>(block, begin)) ClearNonFinite<T>(shared.kv[stage]);
   __syncthreads();
   if (w.has_rows(block)) {
-    MultiplyValues<T>(w, weights, shared.kv[stage], shared.scales[stage], state);
+    MultiplyValues<T>(w, shared.kv[stage], shared.scales[stage], SharedWeights<T>(w, weights),
+                      state);
   }
 }
 
@@ -65,7 +61,7 @@ __device__ __forceinline__ void RunKeys(const MlaParams& params, const Block& bl
     shared.tokens[0][threadIdx.x] = prefill_mma::FindToken<T>(p, block, piece.kv_begin);
     token = prefill_mma::FindToken<T>(p, block, piece.kv_begin + T::kKvTile);
   }
-  LoadQuery<T>(params, block, shared);
+  LoadQuery<T>(params, block, shared.q);
   int stage = 1;
   // The first turn only copies: one loop, so that copying is compiled once.
 #pragma unroll 1
@@ -100,7 +96,13 @@ __device__ __forceinline__ void Run(const MlaParams& params) {
   State<T> state;
   prefill_mma::ClearState<T>(state);
   state.scale = T::kTransforms ? p.sm_scale : p.sm_scale * tile::kLog2E;
-  if (block.piece.kv_begin < block.piece.kv_end) RunKeys<T>(params, block, w, shared, state);
+  if (block.piece.kv_begin < block.piece.kv_end) {
+    if constexpr (T::kIsAhead) {
+      RunKeysAhead<T>(params, block, w, shared, state);
+    } else {
+      RunKeys<T>(params, block, w, shared, state);
+    }
+  }
   WriteResult<T>(p, block, w, shared, state);
 }
 

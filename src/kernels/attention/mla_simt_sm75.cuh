@@ -41,7 +41,9 @@ struct Traits {
   static constexpr int kRows = MlaRows(kSpec);
   static constexpr int kRowTiles = 1;
   static constexpr int kKvTile = kSpec.kv_tile;
+  static constexpr bool kIsAhead = false;
   static constexpr int kColumnWarps = kThreads / 32;
+  static constexpr int kPartWarps = 1;
   static constexpr int kKeyWarps = kKvTile / 8;
   static constexpr int kWarpKeys = 8;
   static constexpr int kKeyTiles = 1;  ///< of a warp's scores
@@ -152,7 +154,7 @@ __device__ __forceinline__ void RunKeys(const MlaParams& params, const Block& bl
   const bool finds_tokens = threadIdx.x < T::kKvTile;
   TokenRows token;
   if (finds_tokens) token = prefill_mma::FindToken<T>(params.attention, block, piece.kv_begin);
-  mla_mma::LoadQuery<T>(params, block, shared);
+  mla_mma::LoadQuery<T>(params, block, shared.q);
 #pragma unroll 1
   for (int begin = piece.kv_begin; begin < piece.kv_end; begin += T::kKvTile) {
     __syncthreads();  // nobody reads the tile before any more

@@ -44,7 +44,9 @@ struct MlaSpec {
   int32_t row_warps = 1;          ///< warps side by side along the rows
   int32_t row_tiles = 1;          ///< tiles of 16 rows of a warp: 1 or 2
   int32_t column_warps = 4;       ///< warps that share rows: each has columns of values, and keys
+  int32_t part_warps = 1;         ///< of these, warps that share keys: each has columns of queries
   int32_t kv_tile = 32;           ///< 16, 32 or 64
+  int32_t num_stages = 2;         ///< tiles of keys in shared memory: 2, or 3 to 8 of 16 rows
   int32_t kv_access_bytes = 16;   ///< to which rows of the cache are aligned: 1 to 16
   int32_t q_access_bytes = 16;    ///< and those of the queries
   int32_t out_access_bytes = 16;  ///< and of the output
@@ -64,7 +66,9 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(row_warps)
   FLASHINFER_NAMED(row_tiles)
   FLASHINFER_NAMED(column_warps)
+  FLASHINFER_NAMED(part_warps)
   FLASHINFER_NAMED(kv_tile)
+  FLASHINFER_NAMED(num_stages)
   FLASHINFER_NAMED(kv_access_bytes)
   FLASHINFER_NAMED(q_access_bytes)
   FLASHINFER_NAMED(out_access_bytes)
@@ -92,9 +96,14 @@ constexpr int32_t MlaWarpColumns(const MlaSpec& s) {
   return (s.ckv_columns / 16 + s.column_warps - 1) / s.column_warps * 16;
 }
 
+/// Whether scores are computed a tile ahead of weights, and all warps make all weights of it: for
+/// few rows, where waits for each other cost more than exponentials.
+constexpr bool MlaIsAhead(const MlaSpec& s) { return s.num_stages > 2; }
+
 /// Warps that share a tile's keys when scores are computed: each has 8 or more.
 constexpr int32_t MlaKeyWarps(const MlaSpec& s) {
-  return s.kv_tile / 8 < s.column_warps ? s.kv_tile / 8 : s.column_warps;
+  const int32_t warps = s.column_warps / s.part_warps;
+  return s.kv_tile / 8 < warps ? s.kv_tile / 8 : warps;
 }
 
 /// Outputs finer than what is multiplied take weights as two values that add up to them.
@@ -109,8 +118,14 @@ constexpr bool MlaWeightsInKeys(const MlaSpec& s) {
   return MlaWeightParts(s) * s.kv_tile <= s.kpe_columns && MlaRows(s) <= s.kv_tile;
 }
 
-/// Elements of weights that have a place of their own.
+/// Elements of queries that have a place of their own: ahead, they lie in registers.
+constexpr int32_t MlaQueryElements(const MlaSpec& s) {
+  return MlaIsAhead(s) ? 8 : MlaRows(s) * MlaRowStride(s);
+}
+
+/// Elements of weights that have a place of their own; ahead, of the scores of two tiles.
 constexpr int32_t MlaWeightElements(const MlaSpec& s) {
+  if (MlaIsAhead(s)) return 2 * 2 * s.part_warps * MlaRows(s) * s.kv_tile;
   return MlaWeightsInKeys(s) ? 8 : MlaWeightParts(s) * MlaRows(s) * PrefillRowStride(s.kv_tile);
 }
 
@@ -119,11 +134,13 @@ constexpr int32_t MlaScales(const MlaSpec& s) {
   return s.kv_tile * (s.scale_blocks > 0 ? s.scale_blocks : 1);
 }
 
-/// Queries, two stages of keys, weights, where tokens are, scales of two stages, maxima and sums,
-/// the work, and a flag.
+/// Queries, stages of keys, weights, where tokens are, scales of the stages, maxima and sums, the
+/// work, and a flag.
 constexpr int32_t SmemBytes(const MlaSpec& s) {
-  return ((MlaRows(s) + 2 * s.kv_tile) * MlaRowStride(s) + MlaWeightElements(s)) * 2 +
-         2 * (s.kv_tile * 16 + MlaScales(s) * 4) + MlaKeyWarps(s) * MlaRows(s) * 4 +
+  return (MlaQueryElements(s) + s.num_stages * s.kv_tile * MlaRowStride(s) +
+          MlaWeightElements(s)) *
+             2 +
+         s.num_stages * (s.kv_tile * 16 + MlaScales(s) * 4) + MlaKeyWarps(s) * MlaRows(s) * 4 +
          kPrefillBlockBytes + 16;
 }
 
@@ -138,6 +155,22 @@ struct MlaShape {
   int32_t smem_bytes;  ///< that a block may have
   bool soft_cap;
 };
+
+/// Tiles of up to 16 rows, the first that fits: 227 KB of shared memory, 163, 99, 64.
+struct MlaAheadTiles {
+  int32_t column_warps;
+  int32_t part_warps;
+  int32_t kv_tile;
+  int32_t num_stages;
+};
+inline constexpr MlaAheadTiles kMlaAheadTiles[] = {
+    {8, 2, 32, 5}, {8, 2, 32, 4}, {4, 2, 16, 5}, {4, 2, 16, 3}};
+
+/// Columns of queries that a warp holds, in steps of 16: those of kpe come first, and with one warp.
+constexpr int32_t MlaPartSteps(const MlaSpec& s) {
+  return ((s.ckv_columns + s.kpe_columns) / 16 + s.part_warps - 1) / s.part_warps;
+}
+constexpr bool MlaCanBeAhead(const MlaSpec& s) { return s.kpe_columns / 16 <= MlaPartSteps(s); }
 
 /// Tiles for a shape; alignment and blocks of scales are the caller's. What does not fit into
 /// `smem_bytes` is tiles as small as can be.
@@ -156,6 +189,16 @@ constexpr MlaSpec MakeMlaSpec(const MlaShape& shape) {
     if (is_narrow) scaled.scale_blocks = (s.ckv_columns + 31) / 32;
     return SmemBytes(scaled) <= bytes;
   };
+  if (shape.rows <= 16 && shape.dtype_kv == shape.dtype_q) {
+    for (const MlaAheadTiles& tiles : kMlaAheadTiles) {
+      MlaSpec ahead = s;
+      ahead.column_warps = tiles.column_warps;
+      ahead.part_warps = tiles.part_warps;
+      ahead.kv_tile = tiles.kv_tile;
+      ahead.num_stages = tiles.num_stages;
+      if (MlaCanBeAhead(ahead) && SmemBytes(ahead) <= shape.smem_bytes) return ahead;
+    }
+  }
   // 64 rows: 8 warps with 128 outputs of each thread, which fill the registers. Up to 16 rows, two
   // blocks of a multiprocessor hide each other's waits where they fit.
   s.row_tiles = shape.rows > 16 ? 2 : 1;

@@ -228,29 +228,40 @@ __device__ __forceinline__ void ScaleWeights(const Warp<T>& w, const float* scal
   }
 }
 
-/// o += weights times the warp's columns of values.
+/// Weights of the warp's rows that lie in shared memory.
 template <class T>
-__device__ __forceinline__ void MultiplyValues(const Warp<T>& w, const uint16_t* weights,
-                                               const uint16_t* kv, const float* scales,
-                                               State<T>& state) {
-  if (w.column_begin >= T::kCkvColumns) return;
-  constexpr bool kHasScales = T::kScaleBlocks > 0;
-  constexpr bool kIsOneBlock = kHasScales && T::kScaleColumns % T::kWarpColumns == 0;
-  const uint32_t w_row = ptx::shared_address(weights) +
-                         2 * ((w.first_row + w.lane % 16) * T::kWeightStride + w.lane / 16 * 8);
-  const uint32_t v_row =
-      ptx::shared_address(kv) + 2 * (w.lane % 16 * T::kStride + w.column_begin + w.lane / 16 * 8);
-#pragma unroll
-  for (int step = 0; step < T::kKvTile / 16; ++step) {
-    Weights<T> a;
+struct SharedWeights {
+  uint32_t row;
+
+  __device__ __forceinline__ SharedWeights(const Warp<T>& w, const uint16_t* weights)
+      : row(ptx::shared_address(weights) +
+            2 * ((w.first_row + w.lane % 16) * T::kWeightStride + w.lane / 16 * 8)) {}
+  __device__ __forceinline__ void operator()(int step, Weights<T>& a) const {
 #pragma unroll
     for (int part = 0; part < T::kWeightParts; ++part) {
 #pragma unroll
       for (int m = 0; m < T::kRowTiles; ++m) {
         ptx::ldmatrix(a[part][m],
-                      w_row + 2 * (part * T::kPartStride + m * 16 * T::kWeightStride + step * 16));
+                      row + 2 * (part * T::kPartStride + m * 16 * T::kWeightStride + step * 16));
       }
     }
+  }
+};
+
+/// o += weights times the warp's columns of values; weights_of(step, a) gives those of 16 keys.
+template <class T, class WeightsOf>
+__device__ __forceinline__ void MultiplyValues(const Warp<T>& w, const uint16_t* kv,
+                                               const float* scales, WeightsOf weights_of,
+                                               State<T>& state) {
+  if (w.column_begin >= T::kCkvColumns) return;
+  constexpr bool kHasScales = T::kScaleBlocks > 0;
+  constexpr bool kIsOneBlock = kHasScales && T::kScaleColumns % T::kWarpColumns == 0;
+  const uint32_t v_row =
+      ptx::shared_address(kv) + 2 * (w.lane % 16 * T::kStride + w.column_begin + w.lane / 16 * 8);
+#pragma unroll
+  for (int step = 0; step < T::kKvTile / 16; ++step) {
+    Weights<T> a;
+    weights_of(step, a);
     const float* step_scales = scales + step * 16 * T::kScaleBlocks;
     if constexpr (kIsOneBlock) {
       ScaleWeights<T>(w, step_scales + w.column_begin / T::kScaleColumns, a, a);

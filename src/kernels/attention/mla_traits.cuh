@@ -30,10 +30,16 @@ struct Traits {
   static constexpr int kRows = MlaRows(kSpec);
   static constexpr int kRowTiles = kSpec.row_tiles;
   static constexpr int kKvTile = kSpec.kv_tile;
+  static constexpr int kStages = kSpec.num_stages;
+  static constexpr bool kIsAhead = MlaIsAhead(kSpec);
   static constexpr int kColumnWarps = kSpec.column_warps;
+  static constexpr int kPartWarps = kSpec.part_warps;
+  static constexpr int kPartSteps = MlaPartSteps(kSpec);
   static constexpr int kKeyWarps = MlaKeyWarps(kSpec);
   static constexpr int kWarpKeys = kKvTile / kKeyWarps;
-  static constexpr int kKeyTiles = kWarpKeys / 8;  ///< of a warp's scores
+  static constexpr int kWarpKeyTiles = kWarpKeys / 8;
+  /// Of the scores that a warp makes weights of: ahead, those of all keys.
+  static constexpr int kKeyTiles = kIsAhead ? kKvTile / 8 : kWarpKeyTiles;
   static constexpr int kCkvColumns = kSpec.ckv_columns;
   static constexpr int kColumns = kCkvColumns + kSpec.kpe_columns;
   static constexpr int kStride = MlaRowStride(kSpec);
@@ -57,7 +63,17 @@ struct Traits {
                 "dtype_kv must be dtype_q, or of 8 bits");
   static_assert(kSpec.row_warps == 1 || kSpec.row_warps == 2, "row_warps must be 1 or 2");
   static_assert(kRowTiles == 1 || kRowTiles == 2, "row_tiles must be 1 or 2");
-  static_assert(kColumnWarps == 2 || kColumnWarps == 4, "column_warps must be 2 or 4");
+  static_assert(kColumnWarps == 2 || kColumnWarps == 4 || (kColumnWarps == 8 && kIsAhead),
+                "column_warps must be 2 or 4, or with more than 2 stages 8");
+  static_assert(kStages >= 2 && kStages <= 8, "num_stages must be 2 to 8");
+  static_assert(!kIsAhead || (kRows == 16 && kSpec.dtype_kv == kSpec.dtype_q),
+                "more than 2 stages are for 16 rows, and dtype_kv as dtype_q");
+  static_assert(!kIsAhead || kPartWarps * kKeyWarps == kColumnWarps,
+                "part_warps times keys of 8 or more must be column_warps");
+  static_assert(kIsAhead ? kPartWarps == 2 || kPartWarps == 4 : kPartWarps == 1,
+                "part_warps must be 1, or with more than 2 stages 2 or 4");
+  static_assert(!kIsAhead || MlaCanBeAhead(kSpec),
+                "a warp's part of the columns must have room for kpe_columns");
   static_assert(kKvTile == 16 || kKvTile == 32 || kKvTile == 64, "kv_tile must be 16, 32 or 64");
   static_assert(kCkvColumns % 16 == 0 && kSpec.kpe_columns % 16 == 0,
                 "ckv_columns and kpe_columns must be multiples of 16");
@@ -67,11 +83,11 @@ struct Traits {
                 "scale_blocks must divide ckv_columns into multiples of 32");
 
   struct SharedStorage {
-    alignas(16) uint16_t q[kRows * kStride];
-    uint16_t kv[2][kKvTile * kStride];
-    uint16_t weights[MlaWeightElements(kSpec)];
-    TokenRows tokens[2][kKvTile];
-    float scales[2][MlaScales(kSpec)];
+    alignas(16) uint16_t q[MlaQueryElements(kSpec)];
+    uint16_t kv[kStages][kKvTile * kStride];
+    uint16_t weights[MlaWeightElements(kSpec)];  ///< ahead: scores
+    TokenRows tokens[kStages][kKvTile];
+    float scales[kStages][MlaScales(kSpec)];
     float rows[kKeyWarps][kRows];  ///< maxima of a tile's scores, and at the end sums
     Block block;
     alignas(16) uint32_t is_last;
@@ -83,6 +99,7 @@ template <class T>
 struct Warp : prefill_mma::Warp<T> {
   int column_begin;  ///< of its outputs
   int key_warp;      ///< whose scores it computes; kKeyWarps or more: of none
+  int part;          ///< of the columns, from which it computes them
 
   __device__ __forceinline__ bool has_rows(const Block& block) const {
     return this->first_row < block.num_rows;
@@ -100,7 +117,8 @@ __device__ __forceinline__ Warp<T> MakeWarp() {
   w.lane = static_cast<int>(threadIdx.x) % 32;
   w.first_row = warp / T::kColumnWarps * 16 * T::kRowTiles;
   w.column_begin = column_warp * T::kWarpColumns;
-  w.key_warp = column_warp;
+  w.key_warp = T::kPartWarps == 1 ? column_warp : column_warp % T::kKeyWarps;
+  w.part = column_warp / T::kKeyWarps;
   return w;
 }
 

@@ -14,7 +14,8 @@ __device__ __forceinline__ void SumRows(const Block& block, const Warp<T>& w,
                                         typename T::SharedStorage& shared,
                                         prefill_mma::State<T>& state) {
   prefill_mma::SumRows<T>(state);
-  __syncthreads();  // maxima were read
+  if constexpr (T::kIsAhead) return;  // each warp had all weights
+  __syncthreads();                    // maxima were read
 #pragma unroll
   for (int i = 0; i < 2 * T::kRowTiles; ++i) {
     const int row = w.RowOf(i / 2, i % 2);
