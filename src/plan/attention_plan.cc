@@ -13,10 +13,10 @@ int64_t Cost(const AttentionWork& w) {
   return kernels::AttentionCost(w.row_end - w.row_begin, w.kv_end - w.kv_begin);
 }
 
-/// Tiles of rows; gives their cost.
-int64_t AddTiles(const AttentionBatch& batch, const AttentionPlanLimits& limits,
-                 AttentionPlan& plan) {
-  int64_t total = 0;
+/// Tiles of rows.
+kernels::AttentionTotals AddTiles(const AttentionBatch& batch, const AttentionPlanLimits& limits,
+                                  AttentionPlan& plan) {
+  kernels::AttentionTotals totals;
   for (size_t b = 0; b < batch.q_len.size(); ++b) {
     const kernels::AttentionRows<int64_t> rows{batch.q_len[b], batch.kv_len[b], batch.group_size,
                                                batch.causal, batch.window_left};
@@ -26,11 +26,14 @@ int64_t AddTiles(const AttentionBatch& batch, const AttentionPlanLimits& limits,
         const int64_t end = std::min(begin + limits.rows_tile, num_rows);
         const auto keys = kernels::SeenKeys(rows, limits.kv_tile, begin, end);
         plan.work.push_back({static_cast<int32_t>(b), head, begin, end, keys.begin, keys.end, -1});
-        total += Cost(plan.work.back());
+        const int64_t cost = Cost(plan.work.back());
+        ++totals.num_tiles;
+        totals.cost += cost;
+        totals.largest = std::max(totals.largest, cost);
       }
     }
   }
-  return total;
+  return totals;
 }
 
 }  // namespace

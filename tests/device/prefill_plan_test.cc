@@ -38,15 +38,27 @@ struct Lengths {
           int32_t page_size)
       : qo_indptr{0}, indptr{0} {
     const auto below = [&](int64_t n) { return static_cast<int32_t>(rng() % uint64_t(n)); };
+    const bool are_equal = max_tokens >= num_requests && below(4) == 0;
     for (int32_t b = 0; b < num_requests; ++b) {
+      if (are_equal) {
+        Add(1, longest, page_size);
+        continue;
+      }
       const int64_t rest = max_tokens - qo_indptr.back();
       const int64_t limit = below(3) == 0 ? rest : std::min<int64_t>(rest, 20);
-      q_len.push_back(below(6) == 0 ? 0 : below(limit + 1));
-      kv_len.push_back(below(6) == 0 ? 0 : below(below(3) == 0 ? longest + 1 : longest / 8 + 1));
-      qo_indptr.push_back(qo_indptr.back() + q_len.back());
-      indptr.push_back(indptr.back() + (kv_len.back() + page_size - 1) / page_size);
-      last_page_len.push_back(kv_len.back() == 0 ? 0 : (kv_len.back() - 1) % page_size + 1);
+      const int32_t tokens = below(6) == 0 ? 0 : below(limit + 1);
+      Add(tokens, below(6) == 0 ? 0 : below(below(3) == 0 ? longest + 1 : longest / 8 + 1),
+          page_size);
     }
+  }
+
+ private:
+  void Add(int32_t tokens, int32_t keys, int32_t page_size) {
+    q_len.push_back(tokens);
+    kv_len.push_back(keys);
+    qo_indptr.push_back(qo_indptr.back() + tokens);
+    indptr.push_back(indptr.back() + (keys + page_size - 1) / page_size);
+    last_page_len.push_back(keys == 0 ? 0 : (keys - 1) % page_size + 1);
   }
 };
 
@@ -158,6 +170,7 @@ TEST(DevicePrefillPlan, IsThatOfTheHost) {
                 .num_lanes = lanes,
                 .min_kv_chunk = any({64, 256}),
                 .fixed_kv_chunk = 0,
+                .num_slots = any({0, 4 * lanes}),
                 .max_partials = rng() % 3 == 0 ? any({0, 7, 100}) : MaxPartials(lanes)};
     p.max_tokens = max_tokens;
     p.page_size = page_size;

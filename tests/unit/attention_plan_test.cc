@@ -81,6 +81,7 @@ RC_GTEST_PROP(AttentionPlan, EveryRowMeetsEveryKeyOnce, ()) {
                         .num_lanes = lanes,
                         .min_kv_chunk = *rc::gen::inRange(1, 300),
                         .fixed_kv_chunk = 64 * *rc::gen::inRange(0, 4),
+                        .num_slots = *rc::gen::inRange(0, 40),
                         .max_partials = *rc::gen::inRange<int64_t>(0, most + 1)});
 }
 
@@ -108,6 +109,30 @@ TEST(AttentionPlan, OneLongRequestFillsAllLanes) {
   AttentionPlan plan;
   PlanAttention({q, kv, 1, 8, false, -1}, {.num_lanes = 4, .max_partials = MaxPartials(4)}, plan);
   EXPECT_GE(plan.work.size(), 8u);
+}
+
+TEST(AttentionPlan, EqualTilesKeepAllSlotsBusy) {
+  struct Batch {
+    size_t num_requests;
+    size_t num_pieces;
+  };
+  // 132 slots: pieces that start together end together, and few of them are left idle.
+  for (const auto [num_requests, num_pieces] :
+       {Batch{1, 16}, {2, 32}, {64, 128}, {100, 500}, {128, 128}, {132, 132}, {256, 256}}) {
+    SCOPED_TRACE(num_requests);
+    const std::vector<int32_t> q(num_requests, 1);
+    const std::vector<int64_t> kv(num_requests, 4096);
+    AttentionPlan plan;
+    PlanAttention({q, kv, 1, 16, false, -1},
+                  {.rows_tile = 16,
+                   .kv_tile = 32,
+                   .num_lanes = 33,
+                   .min_kv_chunk = 256,
+                   .num_slots = 132,
+                   .max_partials = MaxPartials(33)},
+                  plan);
+    EXPECT_EQ(plan.work.size(), num_pieces);
+  }
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ AttentionPlanLimits PrefillPieces::LimitsOn(const PrefillGrid& grid, const Kerne
           .num_lanes = lanes,
           .min_kv_chunk = 256,
           .fixed_kv_chunk = grid.fixed_kv_chunk,
+          .num_slots = grid.is_even ? static_cast<int32_t>(resident) : 0,
           .max_partials = std::min(most, room)};
 }
 

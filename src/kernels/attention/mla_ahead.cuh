@@ -166,6 +166,13 @@ __device__ __forceinline__ void AttendAhead(const MlaParams& params, const Block
       state);
 }
 
+/// The page of this thread's token of the tile at `begin`.
+__device__ __forceinline__ int32_t FindPage(const PrefillParams& p, const Block& block, int begin) {
+  if (p.pages == nullptr) return 0;
+  const int token = prefill_mma::TokenAt(block, begin);
+  return prefill_mma::PageAt(p, block, p.page_size.Divide(static_cast<uint32_t>(token)));
+}
+
 template <class T>
 __device__ __forceinline__ void CopyTileIfAny(const MlaParams& params, const Block& block,
                                               typename T::SharedStorage& shared, int begin,
@@ -189,7 +196,7 @@ __device__ __forceinline__ void RunKeysAhead(const MlaParams& params, const Bloc
   const int thread = static_cast<int>(threadIdx.x);
   const bool finds_tokens = thread < kTile;
   const TokenRows first = prefill_mma::FindToken<T>(p, block, piece.kv_begin);
-  TokenRows token = prefill_mma::FindToken<T>(p, block, piece.kv_begin + (kStages - 1) * kTile);
+  int32_t page = FindPage(p, block, piece.kv_begin + (kStages - 1) * kTile);
   LoadQuery<T>(params, block, shared.kv[kStages - 1]);
   if (thread < (kStages - 1) * kTile) shared.tokens[thread / kTile][thread % kTile] = first;
   __syncthreads();
@@ -209,10 +216,12 @@ __device__ __forceinline__ void RunKeysAhead(const MlaParams& params, const Bloc
     if (begin < piece.kv_begin) TakeQueries<T>(w, shared.kv[stage], params.q_sign, q);
     CopyTileIfAny<T>(params, block, shared, begin + (kStages - 1) * kTile,
                      stage == 0 ? kStages - 1 : stage - 1);
-    // Where the tile after that is: looked up a whole tile before it is needed.
+    // Where the tile after that is, on pages that were looked up a whole tile ago.
     if (finds_tokens) {
-      shared.tokens[stage][thread] = token;
-      token = prefill_mma::FindToken<T>(p, block, begin + (kStages + 1) * kTile);
+      const int after = begin + kStages * kTile;
+      shared.tokens[stage][thread] = prefill_mma::RowsOf<T>(
+          p, block, prefill_mma::TokenAt(block, after), [page](uint32_t) { return page; });
+      page = FindPage(p, block, after + kTile);
     }
     if (begin + kTile < piece.kv_end) {
       ShareScores<T>(params, w, q, shared.kv[next], ScoresOf<T>(shared, buffer ^ 1));

@@ -32,6 +32,23 @@ struct PlanBlock {
   }
   __device__ __forceinline__ void Sync() const { __syncthreads(); }
 
+  /// The largest x of all threads, and 0; ends with Sync().
+  __device__ __forceinline__ int64_t Max(int64_t x) const {
+    const auto of_warp = [](int64_t y) {
+#pragma unroll
+      for (int mask = 16; mask > 0; mask /= 2) {
+        y = max(y, __shfl_xor_sync(tile::kFullWarp, y, mask));
+      }
+      return y;
+    };
+    x = of_warp(x);
+    if (lane == 0) warp_sums[warp] = x;
+    __syncthreads();
+    const int64_t largest = of_warp(lane < kWarps ? warp_sums[lane] : 0);
+    __syncthreads();
+    return largest;
+  }
+
   /// Adds to each of x[0] to x[n - 1] those before it; gives the sum; ends with Sync(). Every
   /// thread has a row of neighbours.
   __device__ __forceinline__ int64_t Scan(int64_t* x, int32_t n) const {

@@ -229,23 +229,41 @@ __device__ __forceinline__ void CopyQuery(const PrefillParams& p, const Block& b
   }
 }
 
-/// Where this thread's token of the tile at `begin` is. Tokens behind the end are the last one:
-/// what it holds is finite, and weights there are 0.
-template <class T>
-__device__ __forceinline__ TokenRows FindToken(const PrefillParams& p, const Block& block,
-                                               int begin) {
-  const int token = min(begin + static_cast<int>(threadIdx.x), block.piece.kv_end - 1);
+/// This thread's token of the tile at `begin`. Tokens behind the end are the last one: what it holds
+/// is finite, and weights there are 0.
+__device__ __forceinline__ int TokenAt(const Block& block, int begin) {
+  return min(begin + static_cast<int>(threadIdx.x), block.piece.kv_end - 1);
+}
+
+/// Where a token is, of which it reads its page, or knows it.
+template <class T, class PageAt>
+__device__ __forceinline__ TokenRows RowsOf(const PrefillParams& p, const Block& block, int token,
+                                            PageAt page_at) {
   int64_t page = 0;
   int64_t slot = block.request.page_begin + token;
   if (p.pages != nullptr) {
     const uint32_t index = p.page_size.Divide(static_cast<uint32_t>(token));
     slot = token - static_cast<int>(index * p.page_size.divisor);
-    page = p.pages[(block.request.page_begin + int64_t{index}) * p.pages_stride];
+    page = page_at(index);
   }
   return {tile::At<T::kS.dtype_kv>(p.k, block.kv_head * p.k_strides.head + page * p.k_strides.page +
                                             slot * p.k_strides.token),
           tile::At<T::kS.dtype_kv>(p.v, block.kv_head * p.v_strides.head + block.vo_begin +
                                             page * p.v_strides.page + slot * p.v_strides.token)};
+}
+
+/// The index-th page of the request.
+__device__ __forceinline__ int32_t PageAt(const PrefillParams& p, const Block& block,
+                                          uint32_t index) {
+  return p.pages[(block.request.page_begin + int64_t{index}) * p.pages_stride];
+}
+
+/// Where this thread's token of the tile at `begin` is.
+template <class T>
+__device__ __forceinline__ TokenRows FindToken(const PrefillParams& p, const Block& block,
+                                               int begin) {
+  return RowsOf<T>(p, block, TokenAt(block, begin),
+                   [&](uint32_t index) { return PageAt(p, block, index); });
 }
 
 /// Rows of a tile as they are, or widened and rounded, into kColumns columns, of which num_columns

@@ -16,6 +16,9 @@ struct AttentionPlanLimits {
   /// Splits are made every so many keys, whatever the batch; 0: as balance wants. Without room for
   /// its splits a tile becomes one piece, which then folds them itself.
   int32_t fixed_kv_chunk = 0;
+  /// Pieces that run at the same time where equal tiles are to become equal pieces that keep all
+  /// of them busy to the end; 0: they are cut like others.
+  int32_t num_slots = 0;
   /// Pieces that may leave partial results; 0: no splitting. Behind the first tile whose splits do
   /// not fit, none is split.
   int64_t max_partials = 0;
@@ -84,9 +87,39 @@ constexpr int64_t AttentionCost(int64_t num_rows, int64_t num_keys) {
   return (kRowsOfReading + num_rows) * num_keys;
 }
 
-/// What a piece should cost, in a batch that costs `total`.
-constexpr int64_t AttentionTarget(const AttentionPlanLimits& limits, int64_t total) {
-  const int64_t target = total / (kPiecesPerLane * limits.num_lanes);
+/// What all tiles of a batch cost.
+struct AttentionTotals {
+  int64_t num_tiles = 0;
+  int64_t cost = 0;
+  int64_t largest = 0;  ///< of a tile
+};
+
+/// Keys that a piece could read while it starts and ends.
+inline constexpr int64_t kKeysOfOverhead = 128;
+
+/// What a piece of equal tiles should cost: each tile is cut into as many as fill all slots a whole
+/// number of times, that number which ends first.
+constexpr int64_t EvenTarget(const AttentionPlanLimits& limits, const AttentionTotals& t) {
+  const int64_t overhead = AttentionCost(limits.rows_tile, kKeysOfOverhead);
+  const int64_t least = CeilDiv<int64_t>(t.num_tiles, limits.num_slots);
+  int64_t target = t.largest;
+  int64_t best = least * (t.largest + overhead);
+  for (int64_t turns = least; turns < least + 8; ++turns) {
+    const int64_t chunks = turns * limits.num_slots / t.num_tiles;
+    if (chunks * t.num_tiles > limits.max_partials) break;
+    const int64_t cost = CeilDiv(t.largest, chunks);
+    if (turns * (cost + overhead) >= best) continue;
+    best = turns * (cost + overhead);
+    target = cost;
+  }
+  return target;
+}
+
+/// What a piece should cost, in a batch of these tiles.
+constexpr int64_t AttentionTarget(const AttentionPlanLimits& limits, const AttentionTotals& t) {
+  const bool is_even = limits.num_slots > 0 && t.largest * t.num_tiles <= t.cost + t.cost / 8;
+  if (is_even && t.cost > 0) return EvenTarget(limits, t);
+  const int64_t target = t.cost / (kPiecesPerLane * limits.num_lanes);
   return target > 1 ? target : 1;
 }
 

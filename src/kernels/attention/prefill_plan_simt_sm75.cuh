@@ -227,6 +227,7 @@ __device__ __forceinline__ void CutTiles(const PrefillPlanParams& p,
                                          const typename T::SharedStorage& shared,
                                          int32_t num_tiles) {
   int64_t target = 0;
+  int64_t largest = 0;
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
     block.ForEach(num_tiles, [&](int32_t i) {
@@ -234,6 +235,7 @@ __device__ __forceinline__ void CutTiles(const PrefillPlanParams& p,
       if (pass == 0) tile = TileAt<T>(p, shared, i);
       const int64_t cost = CostOf(p, tile);
       p.sums[i] = cost;
+      largest = max(largest, cost);
       if (pass == 0) return;
       const AttentionKeys<int32_t> keys{tile.kv_begin, tile.kv_end};
       tile.num_partials = MaxChunks(p.limits, keys, cost, target);
@@ -242,7 +244,7 @@ __device__ __forceinline__ void CutTiles(const PrefillPlanParams& p,
     });
     block.Sync();
     const int64_t total = block.Scan(p.sums, num_tiles);
-    target = AttentionTarget(p.limits, total);
+    if (pass == 0) target = AttentionTarget(p.limits, {num_tiles, total, block.Max(largest)});
   }
 }
 
