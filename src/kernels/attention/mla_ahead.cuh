@@ -35,8 +35,7 @@ struct Part {
   }
   /// Where step 0 would lie if step s were one of as many beside each other.
   __device__ __forceinline__ int Origin(int s) const {
-    return s < kKpeSteps && index == 0 ? T::kCkvColumns
-                                       : (index * T::kPartSteps - kKpeSteps) * 16;
+    return s < kKpeSteps && index == 0 ? T::kCkvColumns : (index * T::kPartSteps - kKpeSteps) * 16;
   }
 };
 
@@ -104,8 +103,7 @@ __device__ __forceinline__ void ShareScores(const MlaParams& params, const Warp<
   const Part<T> part{w.part};
   const int key = T::kWarpKeyTiles == 1 ? w.lane % 8 : w.lane / 16 * 8 + w.lane % 8;
   const int column = (T::kWarpKeyTiles == 1 ? w.lane / 8 : w.lane / 8 % 2) * 8;
-  const uint32_t k_row =
-      ptx::shared_address(k) + 2 * ((w.first_key() + key) * T::kStride + column);
+  const uint32_t k_row = ptx::shared_address(k) + 2 * ((w.first_key() + key) * T::kStride + column);
   PartScores<T> scores = {};
   if constexpr (kKpeSteps > 0) {
     MultiplyPartSteps<T, 0, kKpeSteps>(part, q, k_row + 2 * part.Origin(0), scores);

@@ -23,16 +23,16 @@ __device__ __forceinline__ void LoadQuery(const MlaParams& params, const Block& 
     const int column = i % kUnits * 8;
     const int kpe_column = column - T::kCkvColumns;
     const bool is_kpe = kpe_column >= 0;
-    const bool is_there = row < block.num_rows && (is_kpe ? kpe_column < params.head_dim_kpe
-                                                          : column < p.head_dim_vo);
+    const bool is_there = row < block.num_rows &&
+                          (is_kpe ? kpe_column < params.head_dim_kpe : column < p.head_dim_vo);
     const void* from = p.q;
     if (is_there) {
       const Row at = prefill_mma::RowAt(p, block, row);
       const int64_t token = block.request.q_begin + int64_t{at.token};
-      from = is_kpe ? tile::At<kQ>(params.q_pe, token * params.q_pe_stride_token +
-                                                    at.head * params.q_pe_stride_head + kpe_column)
-                    : tile::At<kQ>(p.q, token * p.q_stride_token + at.head * p.q_stride_head +
-                                            column);
+      from = is_kpe
+                 ? tile::At<kQ>(params.q_pe, token * params.q_pe_stride_token +
+                                                 at.head * params.q_pe_stride_head + kpe_column)
+                 : tile::At<kQ>(p.q, token * p.q_stride_token + at.head * p.q_stride_head + column);
     }
     typename T::Element* unit = to + row * T::kStride + column;
     if constexpr (T::kIsAhead && T::kS.q_access_bytes == 16) {

@@ -3,17 +3,21 @@
 //
 // A block holds the rows of its piece, the heads of query tokens, and walks over the keys tile by
 // tile. A tile lies in shared memory once: ckv and kpe beside each other are the keys, and ckv the
-// values. Outputs of 512 columns do not fit into a warp, so that 4 warps share rows: for scores
-// they divide the keys among themselves, for outputs the columns. The next tile is on its way while
-// this one is multiplied. Pieces of split rows leave partial results, which the last block to come
-// merges in the order of keys.
+// values. Outputs of 512 columns do not fit into a warp, so that several warps share rows: for
+// scores they divide the keys among themselves, for outputs the columns. The next tiles are on
+// their way while this one is multiplied. Up to 16 rows, scores are computed a tile ahead
+// (mla_ahead.cuh). Pieces of split rows leave partial results, which the last block to come merges
+// in the order of keys.
 //
-// What bounds it, as computed, not measured, for 512 + 64 columns of bf16 on an H200 (4.8 TB/s, 132
-// multiprocessors at 1.7 GHz): up to 16 rows, bytes: 64 keys of a multiprocessor take 3400 cycles
-// from memory, 2200 of shared memory's (a tile is written, read as keys, read as values, and the
-// queries are read 4 times) and 900 of the tensor cores'. With 64 rows, shared memory: 4700 cycles
-// (keys and queries 440 KB, values and weights 165 KB) against 3700 of the tensor cores', so about
-// 420 TFLOP/s.
+// What bounds it, as computed, not measured, for 512 + 64 columns of bf16 on an H200 (4.3 TB/s, 132
+// multiprocessors at 1.75 GHz). Up to 16 rows, bytes: 32 keys of a multiprocessor take 1980 cycles
+// from memory. One after the other, a tile's steps take about 1250: to start copies 100, scores 400
+// (9 products that wait for each other), the sums of parts 70, maxima 100, exponentials 250, values
+// 250, waits 80. In sum shared memory moves 1250 cycles' worth (a tile is written, read as keys,
+// read as values; scores are written once and read by 8 warps), tensor cores work 540. With two
+// stages, 4 warps and a score from 36 products in a row it was 2700 cycles; 128 requests of 4096
+// keys took 252 µs. With 64 rows, shared memory: 64 keys take 4700 cycles (keys and queries 440 KB,
+// values and weights 165 KB) against 3700 of the tensor cores', so about 420 TFLOP/s.
 #pragma once
 
 #include "kernels/attention/mla_ahead.cuh"

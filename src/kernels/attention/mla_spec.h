@@ -137,8 +137,7 @@ constexpr int32_t MlaScales(const MlaSpec& s) {
 /// Queries, stages of keys, weights, where tokens are, scales of the stages, maxima and sums, the
 /// work, and a flag.
 constexpr int32_t SmemBytes(const MlaSpec& s) {
-  return (MlaQueryElements(s) + s.num_stages * s.kv_tile * MlaRowStride(s) +
-          MlaWeightElements(s)) *
+  return (MlaQueryElements(s) + s.num_stages * s.kv_tile * MlaRowStride(s) + MlaWeightElements(s)) *
              2 +
          s.num_stages * (s.kv_tile * 16 + MlaScales(s) * 4) + MlaKeyWarps(s) * MlaRows(s) * 4 +
          kPrefillBlockBytes + 16;
@@ -166,7 +165,8 @@ struct MlaAheadTiles {
 inline constexpr MlaAheadTiles kMlaAheadTiles[] = {
     {8, 2, 32, 5}, {8, 2, 32, 4}, {4, 2, 16, 5}, {4, 2, 16, 3}};
 
-/// Columns of queries that a warp holds, in steps of 16: those of kpe come first, and with one warp.
+/// Columns of queries that a warp holds, in steps of 16: those of kpe come first, and with one
+/// warp.
 constexpr int32_t MlaPartSteps(const MlaSpec& s) {
   return ((s.ckv_columns + s.kpe_columns) / 16 + s.part_warps - 1) / s.part_warps;
 }

@@ -229,8 +229,8 @@ __device__ __forceinline__ void CopyQuery(const PrefillParams& p, const Block& b
   }
 }
 
-/// This thread's token of the tile at `begin`. Tokens behind the end are the last one: what it holds
-/// is finite, and weights there are 0.
+/// This thread's token of the tile at `begin`. Tokens behind the end are the last one: what it
+/// holds is finite, and weights there are 0.
 __device__ __forceinline__ int TokenAt(const Block& block, int begin) {
   return min(begin + static_cast<int>(threadIdx.x), block.piece.kv_end - 1);
 }
