@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "flashinfer/export.h"
@@ -32,6 +33,26 @@ FLASHINFER_API int32_t ArchOf(Device device);
 /// each is in host memory or on a CUDA device. Host memory has been read or written when the call
 /// returns.
 FLASHINFER_API void Copy(const TensorView& from, const TensorView& to, Stream stream = {});
+
+/// Copies in host memory of tables on a CUDA device, for what reads them on the host: copied one
+/// behind another to page-locked memory, and waited for once. One object serves one thread at a
+/// time.
+class FLASHINFER_API HostCopies {
+ public:
+  HostCopies();
+  HostCopies(HostCopies&&) noexcept;
+  HostCopies& operator=(HostCopies&&) noexcept;
+  ~HostCopies();
+
+  /// Each view on the device of `stream` becomes one of its copy, with the same strides (0 or
+  /// more), which lives until the next call; undefined ones and those in host memory stay. What was
+  /// enqueued before is waited for. Throws kInvalidArgument for a tensor on another device.
+  void Fetch(std::span<TensorView* const> tables, Stream stream);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 /// Waits until all work of the stream is done.
 FLASHINFER_API void Synchronize(Stream stream);

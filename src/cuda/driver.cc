@@ -53,6 +53,8 @@ std::string FindAll(void* library, Driver& d) {
   find("cuCtxPopCurrent_v2", d.cuCtxPopCurrent_v2);
   find("cuMemAlloc_v2", d.cuMemAlloc_v2);
   find("cuMemFree_v2", d.cuMemFree_v2);
+  find("cuMemAllocHost_v2", d.cuMemAllocHost_v2);
+  find("cuMemFreeHost", d.cuMemFreeHost);
   find("cuMemcpyAsync", d.cuMemcpyAsync);
   find("cuMemcpyHtoDAsync_v2", d.cuMemcpyHtoDAsync_v2);
   find("cuMemcpyDtoHAsync_v2", d.cuMemcpyDtoHAsync_v2);

@@ -91,6 +91,8 @@ struct Driver {
   Result (*cuCtxPopCurrent_v2)(Context*);
   Result (*cuMemAlloc_v2)(DevicePointer*, size_t bytes);
   Result (*cuMemFree_v2)(DevicePointer);
+  Result (*cuMemAllocHost_v2)(void**, size_t bytes);
+  Result (*cuMemFreeHost)(void*);
   Result (*cuMemcpyAsync)(DevicePointer to, DevicePointer from, size_t bytes, StreamHandle);
   Result (*cuMemcpyHtoDAsync_v2)(DevicePointer to, const void* from, size_t bytes, StreamHandle);
   Result (*cuMemcpyDtoHAsync_v2)(void* to, DevicePointer from, size_t bytes, StreamHandle);

@@ -29,16 +29,33 @@ void Deallocate(void*, void* block, size_t, Device device) {
   GetDriver().cuMemFree_v2(Pointer(block));
 }
 
+void* AllocatePinned(size_t bytes, Device device) {
+  const CurrentDevice current(Properties(device));
+  void* block = nullptr;
+  Check(GetDriver().cuMemAllocHost_v2(&block, bytes), "cuMemAllocHost_v2");
+  return block;
+}
+
+void DeallocatePinned(void* block, Device device) {
+  const CurrentDevice current(Properties(device));
+  GetDriver().cuMemFreeHost(block);  // as in Deallocate()
+}
+
 void CopyToDevice(void* to, const void* from, size_t bytes, Stream stream) {
   const CurrentDevice current(Properties(stream.device));
   Check(GetDriver().cuMemcpyHtoDAsync_v2(Pointer(to), from, bytes, Handle(stream)),
         "cuMemcpyHtoDAsync_v2");
 }
 
-void CopyToHost(void* to, const void* from, size_t bytes, Stream stream) {
+void CopyToPinned(void* to, const void* from, size_t bytes, Stream stream) {
   const CurrentDevice current(Properties(stream.device));
   Check(GetDriver().cuMemcpyDtoHAsync_v2(to, Pointer(from), bytes, Handle(stream)),
         "cuMemcpyDtoHAsync_v2");
+}
+
+void CopyToHost(void* to, const void* from, size_t bytes, Stream stream) {
+  const CurrentDevice current(Properties(stream.device));
+  CopyToPinned(to, from, bytes, stream);
   Check(GetDriver().cuStreamSynchronize(Handle(stream)), "cuStreamSynchronize");
 }
 

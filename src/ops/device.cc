@@ -2,6 +2,8 @@
 // CUDA devices as an engine needs them, over the driver.
 #include "flashinfer/device.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -15,6 +17,20 @@
 #include "flashinfer/pack.h"
 
 namespace flashinfer {
+namespace {
+
+/// From the first element of a view to the last, of strides that are 0 or more.
+size_t SpanBytes(const TensorView& t) {
+  if (t.num_elements() == 0) return 0;
+  int64_t last = 0;
+  for (int i = 0; i < t.rank(); ++i) last += (t.shape(i) - 1) * t.stride(i);
+  return static_cast<size_t>((last + 1) * SizeBytes(t.dtype()));
+}
+
+/// So that copies begin where their numbers may.
+size_t AlignedSpan(const TensorView& t) { return (SpanBytes(t) + 15) / 16 * 16 + 16; }
+
+}  // namespace
 
 int32_t NumCudaDevices() { return cuda::NumDevices(); }
 
@@ -59,6 +75,59 @@ void Copy(const TensorView& from, const TensorView& to, Stream stream) {
   } else {
     cuda::CopyOnDevice(to.data(), from.data(), bytes, cuda::StreamOn(to.device(), stream));
   }
+}
+
+struct HostCopies::Impl {
+  Impl() = default;
+  ~Impl() { Release(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void Release() {
+    if (block != nullptr) cuda::DeallocatePinned(block, device);
+    block = nullptr;
+  }
+  void Reserve(size_t bytes, Device on) {
+    if (bytes <= capacity && device == on) return;
+    Release();
+    capacity = 0;
+    const size_t wanted = std::bit_ceil(std::max<size_t>(bytes, 16384));
+    block = static_cast<char*>(cuda::AllocatePinned(wanted, on));
+    device = on;
+    capacity = wanted;
+  }
+
+  char* block = nullptr;
+  size_t capacity = 0;
+  Device device;
+};
+
+HostCopies::HostCopies() : impl_(std::make_unique<Impl>()) {}
+HostCopies::HostCopies(HostCopies&&) noexcept = default;
+HostCopies& HostCopies::operator=(HostCopies&&) noexcept = default;
+HostCopies::~HostCopies() = default;
+
+void HostCopies::Fetch(std::span<TensorView* const> tables, Stream stream) {
+  const auto is_fetched = [](const TensorView& t) {
+    return t.defined() && t.device().type == DeviceType::kCuda;
+  };
+  size_t total = 0;
+  for (const TensorView* t : tables) {
+    if (!is_fetched(*t)) continue;
+    CheckTensor("a table", *t).On(stream.device);
+    total += AlignedSpan(*t);
+  }
+  if (total == 0) return;
+  impl_->Reserve(total, stream.device);
+  size_t at = 0;
+  for (TensorView* t : tables) {
+    if (!is_fetched(*t)) continue;
+    char* copy = impl_->block + at;
+    if (t->num_elements() > 0) cuda::CopyToPinned(copy, t->data(), SpanBytes(*t), stream);
+    at += AlignedSpan(*t);
+    *t = {static_cast<void*>(copy), t->dtype(), t->shape(), t->strides()};
+  }
+  cuda::Synchronize(stream);
 }
 
 void Synchronize(Stream stream) {

@@ -256,6 +256,16 @@ ENTRY Result cuMemFree_v2(DevicePointer pointer) {
   state.blocks.erase(found);
   return kSuccess;
 }
+// Behind page-locked memory, too, lies a page that faults.
+ENTRY Result cuMemAllocHost_v2(void** pointer, size_t bytes) {
+  DevicePointer block = 0;
+  const Result result = cuMemAlloc_v2(&block, bytes);
+  *pointer = At(block);
+  return result;
+}
+ENTRY Result cuMemFreeHost(void* pointer) {
+  return cuMemFree_v2(reinterpret_cast<DevicePointer>(pointer));
+}
 ENTRY Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t bytes, StreamHandle s) {
   return CopyBytes(At(to), At(from), bytes, s);
 }
