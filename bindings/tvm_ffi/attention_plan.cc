@@ -2,6 +2,7 @@
 // Batch decode, paged and ragged prefill for other languages.
 #include "bindings/tvm_ffi/attention_plan.h"
 
+#include <array>
 #include <utility>
 
 #include "bindings/tvm_ffi/attention_record.h"
@@ -16,15 +17,12 @@ using tvm::ffi::Bytes;
 using tvm::ffi::Optional;
 using tvm::ffi::Tensor;
 
-/// A copy of integers in host memory, which a plan has checked.
-std::vector<int32_t> Copy(const TensorView& t) {
-  std::vector<int32_t> copy;
-  if (!t.defined()) return copy;
-  copy.reserve(static_cast<size_t>(t.shape(0)));
-  for (int64_t i = 0; i < t.shape(0); ++i) {
-    copy.push_back(t.data_as<const int32_t>()[i * t.stride(0)]);
+/// Keeps integers in host memory, which a plan has checked.
+void Keep(const TensorView& t, std::vector<int32_t>& copy) {
+  copy.resize(t.defined() ? static_cast<size_t>(t.shape(0)) : 0);
+  for (size_t i = 0; i < copy.size(); ++i) {
+    copy[i] = t.data_as<const int32_t>()[static_cast<int64_t>(i) * t.stride(0)];
   }
-  return copy;
 }
 
 TensorView ViewOf(const std::vector<int32_t>& values) {
@@ -61,19 +59,28 @@ void AttentionPlanObject::Read(const Bytes& record) {
   backend_ = backend.name();
 }
 
-void AttentionPlanObject::Plan(const Bytes& record, const AttentionTables& tables) {
+void AttentionPlanObject::Plan(const Bytes& record, AttentionTables tables) {
   form_ = Form::kNone;  // half a plan must not run
   Read(record);
+  const TensorView& last = tables.last_page_len;
+  if (problem_.page_size == 1 && last.defined() && last.device().type == DeviceType::kCuda &&
+      last.dtype() == DType::kI32 && last.rank() == 1) {  // then it has nothing to say
+    last_page_len_.assign(static_cast<size_t>(last.shape(0)), 1);
+    tables.last_page_len = ViewOf(last_page_len_);
+  }
+  const std::array on_host{&tables.qo_indptr, &tables.indptr, &tables.last_page_len,
+                           &tables.mask.prefix_len};
+  FetchTables(copies_, on_host);
   const Stream stream = CurrentStream(workspace_.device());
   const Form form = !tables.last_page_len.defined() ? Form::kRagged
                     : tables.qo_indptr.defined()    ? Form::kPaged
                                                     : Form::kDecode;
   on_device_.reset();
   PlanAs(form, tables, stream);
-  qo_indptr_ = Copy(tables.qo_indptr);
-  indptr_ = Copy(tables.indptr);
-  last_page_len_ = Copy(tables.last_page_len);
-  prefix_len_ = Copy(tables.mask.prefix_len);
+  Keep(tables.qo_indptr, qo_indptr_);
+  Keep(tables.indptr, indptr_);
+  Keep(tables.last_page_len, last_page_len_);
+  Keep(tables.mask.prefix_len, prefix_len_);
   indices_ = tables.indices;
   mask_ = tables.mask;
   form_ = form;

@@ -16,6 +16,7 @@
 #include "bindings/tvm_ffi/attention_variant.h"
 #include "flashinfer/attention/decode.h"
 #include "flashinfer/attention/prefill.h"
+#include "flashinfer/device.h"
 
 namespace flashinfer::bindings {
 
@@ -40,8 +41,8 @@ class AttentionPlanObject : public tvm::ffi::Object {
   void UseWorkspace(const TensorView& block);
   /// From the next plan on.
   void UseVariant(Variant variant) { variant_ = std::move(variant); }
-  /// `record` is one of attention_record.h.
-  void Plan(const tvm::ffi::Bytes& record, const AttentionTables& tables);
+  /// `record` is one of attention_record.h. Lengths may be on a device, which is then waited for.
+  void Plan(const tvm::ffi::Bytes& record, AttentionTables tables);
   /// Of lengths that are on the device, as are all tables: for a graph that ReplanOnDevice()
   /// prepares for another batch.
   void PlanOnDevice(const tvm::ffi::Bytes& record, const AttentionTables& tables,
@@ -67,6 +68,7 @@ class AttentionPlanObject : public tvm::ffi::Object {
   void Replan(Stream stream);
 
   Workspace workspace_;
+  HostCopies copies_;
   const void* block_ = nullptr;
   int64_t block_bytes_ = 0;
   std::string backend_;

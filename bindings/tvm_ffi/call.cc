@@ -168,6 +168,14 @@ Stream StreamOf(const TensorView& tensor) {
   return {device, TVMFFIEnvGetStream(kDLCUDA, device.index)};
 }
 
+void FetchTables(HostCopies& copies, std::span<TensorView* const> tables) {
+  for (const TensorView* table : tables) {
+    if (!table->defined() || table->device().type == DeviceType::kCpu) continue;
+    copies.Fetch(tables, StreamOf(*table));
+    return;
+  }
+}
+
 tvm::ffi::Error ErrorOf(const Error& error) {
   if (dynamic_cast<const MissingKernelError*>(&error) != nullptr) {
     return {"flashinfer.MissingJITCacheError", error.what(), ""};

@@ -7,10 +7,12 @@
 
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "flashinfer/device.h"
 #include "flashinfer/error.h"
 #include "flashinfer/stream.h"
 #include "flashinfer/tensor.h"
@@ -39,6 +41,9 @@ TensorView AsRows(std::string_view name, const TensorView& tensor, int num_inner
 
 /// The stream on which the caller's framework works now, on the device of `tensor`.
 Stream StreamOf(const TensorView& tensor);
+
+/// Tables that are read on the host, wherever they are: one wait for all that are on a device.
+void FetchTables(HostCopies& copies, std::span<TensorView* const> tables);
 
 /// The error that the caller's language sees; the kind is the name of its class.
 tvm::ffi::Error ErrorOf(const Error& error);

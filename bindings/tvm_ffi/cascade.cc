@@ -54,6 +54,14 @@ class CascadePlanObject : public tvm::ffi::Object {
     for (size_t i = 0; i < levels.size(); ++i) {
       levels[i] = {view(4 * i), {view(4 * i + 1), view(4 * i + 2), view(4 * i + 3)}};
     }
+    std::vector<TensorView*> on_host;
+    on_host.reserve(3 * levels.size());
+    for (CascadeLevel& level : levels) {
+      on_host.push_back(&level.qo_indptr);
+      on_host.push_back(&level.pages.indptr);
+      on_host.push_back(&level.pages.last_page_len);
+    }
+    FetchTables(copies_, on_host);
     attention_.Plan(ProblemOf(read), levels, Backend(),
                     levels.empty() ? Stream() : StreamOf(levels[0].pages.indices));
     layout_ = LayoutOf(read);
@@ -69,6 +77,7 @@ class CascadePlanObject : public tvm::ffi::Object {
 
  private:
   Workspace workspace_;
+  HostCopies copies_;
   MultiLevelCascadeAttention attention_;
   KvLayout layout_ = KvLayout::kNHD;
 };

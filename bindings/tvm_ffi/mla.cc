@@ -4,6 +4,7 @@
 
 #include <tvm/ffi/object.h>
 
+#include <array>
 #include <utility>
 
 #include "bindings/tvm_ffi/attention_record.h"
@@ -19,9 +20,11 @@ class MlaPlanObject : public tvm::ffi::Object {
  public:
   explicit MlaPlanObject(Device device) : workspace_(device), attention_(workspace_) {}
 
-  void Plan(const Bytes& record, const TensorView& block, const TensorView& qo_indptr,
-            const MlaPageTable& pages) {
+  void Plan(const Bytes& record, const TensorView& block, TensorView qo_indptr,
+            MlaPageTable pages) {
     if (block.defined()) workspace_ = BorrowedWorkspace(block);
+    const std::array on_host{&qo_indptr, &pages.indptr, &pages.kv_len};
+    FetchTables(copies_, on_host);
     attention_.Plan(ReadMlaProblem(record), qo_indptr, pages, Backend(), StreamOf(pages.indices));
   }
 
@@ -44,6 +47,7 @@ class MlaPlanObject : public tvm::ffi::Object {
 
  private:
   Workspace workspace_;
+  HostCopies copies_;
   BatchMla attention_;
 };
 

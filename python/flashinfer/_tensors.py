@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """New tensors in the framework of those that were given, without importing any framework."""
 import sys
+from typing import Any
+
+#: In annotations: a tensor of torch, or an array of NumPy, CuPy or JAX.
+Tensor = Any
 
 _framework_names = {}  # type of a tensor -> its framework's name
 

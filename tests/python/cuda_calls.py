@@ -32,7 +32,7 @@ class _Managed(ctypes.Structure):
     _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
-_CODES = {"float32": 2, "float16": 2, "int32": 0, "int64": 0, "uint8": 1, "bfloat16": 4,
+_CODES = {"bool": 6, "float32": 2, "float16": 2, "int32": 0, "int64": 0, "uint8": 1, "bfloat16": 4,
           "float8_e4m3fn": 10}
 
 
@@ -44,6 +44,7 @@ class DeviceArray:
         pointer = ctypes.c_uint64()
         must(cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(max(values.nbytes, 1))))
         self.dtype, self.shape, self.pointer = values.dtype, values.shape, pointer.value
+        self.strides = None  # of elements, where they do not lie next to each other
         self.given = []  # must outlive what was given away
         must(cuda.cuMemcpyHtoDAsync_v2(pointer, values.ctypes.data_as(ctypes.c_void_p),
                                        ctypes.c_size_t(values.nbytes), None))
@@ -65,14 +66,26 @@ class DeviceArray:
         must(cuda.cuStreamSynchronize(None))
         return out
 
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, key):
+        """A part from the start on, in the same memory."""
+        assert key.start is None and key.step is None
+        part = type(self).__new__(type(self))
+        part.dtype, part.pointer, part.strides = self.dtype, self.pointer, self.strides
+        part.shape, part.given = (min(key.stop, self.shape[0]), *self.shape[1:]), []
+        return part
+
     def __dlpack_device__(self):
         return 2, 0
 
     def __dlpack__(self, **options):
         sizes = (ctypes.c_int64 * len(self.shape))(*self.shape)
+        strides = self.strides and (ctypes.c_int64 * len(self.shape))(*self.strides)
         managed = _Managed(_Tensor(self.pointer, 2, 0, len(self.shape), _CODES[self.dtype.name],
-                                   8 * self.dtype.itemsize, 1, sizes, None, 0), None, None)
-        self.given.append((managed, sizes))
+                                   8 * self.dtype.itemsize, 1, sizes, strides, 0), None, None)
+        self.given.append((managed, sizes, strides))
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p,
                                                        ctypes.c_void_p]
@@ -497,16 +510,17 @@ def without_compiler():
         raise AssertionError("no MissingJITCacheError")
 
 
-def main():
+def main(tests):
+    """Runs the functions of `tests` whose names begin with test_; how many failed."""
     device, context = ctypes.c_int(), ctypes.c_void_p()
     must(cuda.cuInit(0))
     must(cuda.cuDeviceGet(ctypes.byref(device), 0))
     must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
     must(cuda.cuCtxPushCurrent_v2(context))
     failed = 0
-    for name in sys.argv[1:] or [name for name in globals() if name.startswith("test_")]:
+    for name in sys.argv[1:] or [name for name in tests if name.startswith("test_")]:
         try:
-            globals()[name]()
+            tests[name]()
         except Exception:  # every test is to be heard of
             failed += 1
             print(f"{name} failed")
@@ -515,4 +529,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(globals()))

@@ -14,13 +14,13 @@ LIBRARIES = pathlib.Path(os.environ.get("FLASHINFER_LIBRARY_DIR",
 DEVICE = LIBRARIES.parent / "software_device"
 
 
-def run(cache, *arguments, **switches):
+def run(cache, *arguments, script="cuda_calls.py", **switches):
     if not (DEVICE / "libcuda.so.1").exists():
         pytest.skip(f"{DEVICE / 'libcuda.so.1'} is not built")
     environment = {**os.environ, "LD_LIBRARY_PATH": str(DEVICE), "FLASHINFER_SOFTWARE_ARCH": "80",
                    "FLASHINFER_NVRTC": str(DEVICE / "libnvrtc.so.13"),
                    "FLASHINFER_CACHE_DIR": str(cache), **switches}
-    done = subprocess.run([sys.executable, HERE / "cuda_calls.py", *arguments], env=environment,
+    done = subprocess.run([sys.executable, HERE / script, *arguments], env=environment,
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout
 
@@ -31,3 +31,11 @@ def test_calls_on_a_device(tmp_path):
 
 def test_kernels_that_may_not_be_compiled(tmp_path):
     run(tmp_path, "without_compiler", FLASHINFER_DISABLE_JIT="1")
+
+
+def test_tables_on_a_device(tmp_path):
+    run(tmp_path, script="cuda_tables.py")
+
+
+def test_arrays_of_cupy(tmp_path):
+    run(tmp_path, script="cuda_cupy.py")

@@ -51,8 +51,13 @@ def like(values, tensor):
 
 def on_device(tensor, other):
     """Integers on the device of `other`: `tensor` itself when it is there."""
-    if getattr(other, "is_cuda", False):
+    is_cuda = getattr(other, "is_cuda", None)
+    if is_cuda:
+        if getattr(tensor, "is_cuda", False) and tensor.get_device() == other.get_device():
+            return tensor
         return tensor.to(other.device) if hasattr(tensor, "to") else like(tensor, other)
+    if is_cuda is None and _module(other) == "cupy":
+        return tensor if _module(tensor) == "cupy" else like(tensor, other)
     return host(tensor)
 
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of batches that mix prefill and decode, and of those with attention sinks."""
-from .._tensors import empty
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor, empty
 from ..jit.attention.variants import attention_sink_decl
-from .arguments import as_numpy, host, number, on_device, refuse, unpack_cache
+from .arguments import as_numpy, number, on_device, refuse, unpack_cache
 from .batch_prefill import BatchPrefillWithPagedKVCacheWrapper
 from .planned import PlannedWrapper, make_lse, scales_and_tensors
 from .record import MASK_CAUSAL, MASK_NONE
@@ -37,15 +41,16 @@ class BatchAttention(PlannedWrapper):
             library's.
     """
 
-    def __init__(self, kv_layout="NHD", device="cuda"):
+    def __init__(self, kv_layout: str = "NHD", device: str = "cuda") -> None:
         super().__init__(_NoWorkspace(device), kv_layout)
         self._workspace = self._float_workspace_buffer
         self._float_workspace_buffer = None
 
-    def plan(self, qo_indptr, kv_indptr, kv_indices, kv_len_arr, num_qo_heads, num_kv_heads,
-             head_dim_qk, head_dim_vo, page_size, causal=False, sm_scale=None,
-             logits_soft_cap=None, q_data_type="bfloat16", kv_data_type="bfloat16",
-             use_profiler=False):
+    def plan(self, qo_indptr: Tensor, kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor,
+             num_qo_heads: int, num_kv_heads: int, head_dim_qk: int, head_dim_vo: int,
+             page_size: int, causal: bool = False, sm_scale: float | Tensor | None = None,
+             logits_soft_cap: float | None = None, q_data_type: Any = "bfloat16",
+             kv_data_type: Any = "bfloat16", use_profiler: bool = False) -> None:
         """Fixes the batch for the run() calls that follow.
 
         Args:
@@ -61,7 +66,8 @@ class BatchAttention(PlannedWrapper):
         import numpy
 
         refuse(use_profiler=use_profiler)
-        pages = numpy.diff(as_numpy(kv_indptr))
+        kv_indptr = as_numpy(kv_indptr)
+        pages = numpy.diff(kv_indptr)
         lens = as_numpy(kv_len_arr)
         last = lens - (pages - 1) * page_size
         wrong = (last < 1) | (last > page_size)
@@ -72,12 +78,14 @@ class BatchAttention(PlannedWrapper):
             q_data_type, kv_data_type, None, num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo,
             page_size, MASK_CAUSAL if causal else MASK_NONE, 0, "NONE", -1, logits_soft_cap,
             sm_scale, None, None)
-        self._plan_with(fields, host(qo_indptr), host(kv_indptr),
-                        on_device(kv_indices, self._workspace),
+        self._plan_with(fields, qo_indptr, kv_indptr, on_device(kv_indices, self._workspace),
                         numpy.clip(last, 0, None).astype(numpy.int32))
 
-    def run(self, q, kv_cache, out=None, lse=None, k_scale=None, v_scale=None,
-            logits_soft_cap=0.0, profiler_buffer=None, kv_cache_sf=None):
+    def run(self, q: Tensor, kv_cache: Tensor | tuple[Tensor, Tensor], out: Tensor | None = None,
+            lse: Tensor | None = None, k_scale: float | Tensor | None = None,
+            v_scale: float | Tensor | None = None, logits_soft_cap: float = 0.0,
+            profiler_buffer: Tensor | None = None,
+            kv_cache_sf: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Attention of the planned batch.
 
         Args:
@@ -122,12 +130,16 @@ class BatchAttentionWithAttentionSinkWrapper(BatchPrefillWithPagedKVCacheWrapper
     The others are as of the base class.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
-                 qo_indptr_buf=None, paged_kv_indptr_buf=None, paged_kv_indices_buf=None,
-                 paged_kv_last_page_len_buf=None, custom_mask_buf=None, mask_indptr_buf=None,
-                 backend="auto", pos_encoding_mode="NONE", use_fp16_qk_reduction=False,
-                 q_data_type="bfloat16", kv_data_type="bfloat16", head_dim_qk=128,
-                 head_dim_vo=128, window_left=-1):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
+                 use_cuda_graph: bool = False, qo_indptr_buf: Tensor | None = None,
+                 paged_kv_indptr_buf: Tensor | None = None,
+                 paged_kv_indices_buf: Tensor | None = None,
+                 paged_kv_last_page_len_buf: Tensor | None = None,
+                 custom_mask_buf: Tensor | None = None, mask_indptr_buf: Tensor | None = None,
+                 backend: str = "auto", pos_encoding_mode: str = "NONE",
+                 use_fp16_qk_reduction: bool = False, q_data_type: Any = "bfloat16",
+                 kv_data_type: Any = "bfloat16", head_dim_qk: int = 128, head_dim_vo: int = 128,
+                 window_left: int = -1) -> None:
         super().__init__(float_workspace_buffer, kv_layout, use_cuda_graph, qo_indptr_buf,
                          paged_kv_indptr_buf, paged_kv_indices_buf, paged_kv_last_page_len_buf,
                          custom_mask_buf, mask_indptr_buf, backend)

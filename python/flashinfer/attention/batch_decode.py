@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of one new token per request over a paged KV cache."""
+from __future__ import annotations
+
+from typing import Any
+
 from .._errors import BackendSupportedError
+from .._tensors import Tensor
 from ..jit.attention import gen_customize_batch_decode_module
 from .arguments import (
     as_numpy,
@@ -50,10 +55,12 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             that of attention sinks everywhere.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
-                 use_tensor_cores=False, paged_kv_indptr_buffer=None,
-                 paged_kv_indices_buffer=None, paged_kv_last_page_len_buffer=None,
-                 backend="auto", jit_args=None):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
+                 use_cuda_graph: bool = False, use_tensor_cores: bool = False,
+                 paged_kv_indptr_buffer: Tensor | None = None,
+                 paged_kv_indices_buffer: Tensor | None = None,
+                 paged_kv_last_page_len_buffer: Tensor | None = None, backend: str = "auto",
+                 jit_args: Any = None) -> None:
         super().__init__(float_workspace_buffer, kv_layout, backend,
                          decode_variant_of(jit_args, use_tensor_cores,
                                            gen_customize_batch_decode_module))
@@ -76,17 +83,18 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
         self._paged_kv_last_page_len_buf = paged_kv_last_page_len_buffer
 
     @property
-    def use_tensor_cores(self):
+    def use_tensor_cores(self) -> bool:
         """What the constructor was given."""
         return self._use_tensor_cores
 
-    def plan(self, indptr, indices, last_page_len, num_qo_heads, num_kv_heads, head_dim,
-             page_size, *deprecated_positional_args, **kwargs):
+    def plan(self, indptr: Tensor, indices: Tensor, last_page_len: Tensor, num_qo_heads: int,
+             num_kv_heads: int, head_dim: int, page_size: int, *deprecated_positional_args: Any,
+             **kwargs: Any) -> None:
         """Fixes the batch for the run() calls that follow.
 
         Request b's tokens are in pages ``indices[indptr[b]:indptr[b + 1]]``, the last of which
-        holds ``last_page_len[b]``. ``indptr`` and ``last_page_len`` are read here; on a device
-        that means a copy that waits for it.
+        holds ``last_page_len[b]``. ``indptr`` and ``last_page_len`` are read here; where they are
+        on a device it is waited for, once. A plan for a graph reads them on the device.
 
         Args:
             indptr: ``[num_requests + 1]`` int32, not decreasing, first 0.
@@ -148,13 +156,12 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             raise ValueError(f"q_len_per_req: is {q_len_per_req}, but with use_cuda_graph it is "
                              f"frozen at {self._q_len_per_req}")
         num_requests = len(last_page_len)
-        if indptr_host is None:
-            indptr_host = host(indptr)
-        last_host = host(last_page_len)
+        lengths = (indptr if indptr_host is None else indptr_host), last_page_len
         if q_len_per_req != 1:
             self._check_q_len(q_len_per_req)
         if seq_lens is not None or q_len_per_req != 1:
-            self._check_lens(indptr_host, last_host, page_size, seq_lens, q_len_per_req)
+            lengths = host(lengths[0]), host(last_page_len)
+            self._check_lens(*lengths, page_size, seq_lens, q_len_per_req)
         graph = None
         num_rows = num_requests * q_len_per_req
         if self._use_cuda_graph:
@@ -178,7 +185,7 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             self._paged_kv_indices_buf = indices
             self._paged_kv_last_page_len_buf = last_page_len
         qo_indptr = None if q_len_per_req == 1 else even_indptr(num_requests, q_len_per_req)
-        self._plan_with(fields, qo_indptr, indptr_host, indices, last_host, graph=graph)
+        self._plan_with(fields, qo_indptr, lengths[0], indices, lengths[1], graph=graph)
         self._q_len_per_req = q_len_per_req
         self._num_rows = num_rows
 
@@ -219,12 +226,15 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             raise BackendSupportedError(f"q_len_per_req: is {q_len_per_req}, accepted with "
                                         "backend fa3: 1; auto and fa2 take any")
 
-    def workspace_size(self, indptr, indices, last_page_len, num_qo_heads, num_kv_heads, head_dim,
-                       page_size, pos_encoding_mode="NONE", window_left=-1, logits_soft_cap=None,
-                       q_data_type="float16", kv_data_type=None, o_data_type=None, data_type=None,
-                       sm_scale=None, rope_scale=None, rope_theta=None, block_tables=None,
-                       seq_lens=None, fixed_split_size=None, disable_split_kv=False,
-                       q_len_per_req=1):
+    def workspace_size(self, indptr: Tensor, indices: Tensor, last_page_len: Tensor,
+                       num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int,
+                       pos_encoding_mode: str = "NONE", window_left: int = -1,
+                       logits_soft_cap: float | None = None, q_data_type: Any = "float16",
+                       kv_data_type: Any = None, o_data_type: Any = None, data_type: Any = None,
+                       sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+                       rope_theta: float | None = None, block_tables: Tensor | None = None,
+                       seq_lens: Tensor | None = None, fixed_split_size: int | None = None,
+                       disable_split_kv: bool = False, q_len_per_req: int = 1) -> tuple[int, int]:
         """Bytes that plan() would take of the float workspace at most, and of the int workspace,
         which is never needed: (float_bytes, 0). Arguments are those of plan()."""
         self._fields_of(
@@ -236,9 +246,14 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
         max_tokens = 0 if q_len_per_req == 1 else num_requests * q_len_per_req
         return self._workspace_bytes(num_requests, max_tokens)
 
-    def run(self, q, paged_kv_cache, *args, q_scale=None, k_scale=None, v_scale=None, out=None,
-            lse=None, return_lse=False, enable_pdl=None, window_left=None, sinks=None,
-            q_len_per_req=None, skip_softmax_threshold_scale_factor=None, kv_cache_sf=None):
+    def run(self, q: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor], *args: Any,
+            q_scale: float | Tensor | None = None, k_scale: float | Tensor | None = None,
+            v_scale: float | Tensor | None = None, out: Tensor | None = None,
+            lse: Tensor | None = None, return_lse: bool = False, enable_pdl: bool | None = None,
+            window_left: int | None = None, sinks: Tensor | None = None,
+            q_len_per_req: int | None = None,
+            skip_softmax_threshold_scale_factor: float | None = None,
+            kv_cache_sf: tuple[Tensor, Tensor] | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Attention of the planned batch.
 
         Args:
@@ -284,18 +299,25 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
             self._run_with(q, k, v, out, lse, (q_scale, k_scale, v_scale), args, sinks)
         return (out, lse) if return_lse else out
 
-    def forward(self, q, paged_kv_cache, pos_encoding_mode="NONE", q_scale=None, k_scale=None,
-                v_scale=None, window_left=-1, logits_soft_cap=None, sm_scale=None,
-                rope_scale=None, rope_theta=None):
+    def forward(self, q: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                pos_encoding_mode: str = "NONE", q_scale: float | Tensor | None = None,
+                k_scale: float | Tensor | None = None, v_scale: float | Tensor | None = None,
+                window_left: int = -1, logits_soft_cap: float | None = None,
+                sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+                rope_theta: float | None = None) -> Tensor:
         """run() under these options in place of the plan's: of the original's older interface.
         Where they differ the batch is planned again."""
         self._change(**options(pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
                                rope_scale, rope_theta))
         return self.run(q, paged_kv_cache, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale)
 
-    def forward_return_lse(self, q, paged_kv_cache, pos_encoding_mode="NONE", q_scale=None,
-                           k_scale=None, v_scale=None, window_left=-1, logits_soft_cap=None,
-                           sm_scale=None, rope_scale=None, rope_theta=None):
+    def forward_return_lse(self, q: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                           pos_encoding_mode: str = "NONE", q_scale: float | Tensor | None = None,
+                           k_scale: float | Tensor | None = None,
+                           v_scale: float | Tensor | None = None, window_left: int = -1,
+                           logits_soft_cap: float | None = None,
+                           sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+                           rope_theta: float | None = None) -> tuple[Tensor, Tensor]:
         """forward() that returns (out, lse)."""
         self._change(**options(pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
                                rope_scale, rope_theta))

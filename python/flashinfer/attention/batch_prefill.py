@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of several new tokens per request over a paged KV cache."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
 from ..jit.attention import gen_customize_batch_prefill_module
 from .arguments import (
     as_numpy,
@@ -20,13 +25,13 @@ from .record import MASK_NONE, split_tokens
 from .variant import variant_of
 
 
-def diff(indptr):
+def diff(indptr: Tensor) -> Any:
     import numpy
 
     return numpy.diff(as_numpy(indptr))
 
 
-def rows_of_elements(qo_indptr, row_size):
+def rows_of_elements(qo_indptr: Tensor, row_size: int) -> Any:
     """Rows of q for where requests begin in elements."""
     elements = as_numpy(qo_indptr)
     if (elements % row_size).any():
@@ -62,10 +67,13 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             the cache. On CUDA devices; that of attention sinks everywhere.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
-                 qo_indptr_buf=None, paged_kv_indptr_buf=None, paged_kv_indices_buf=None,
-                 paged_kv_last_page_len_buf=None, custom_mask_buf=None, mask_indptr_buf=None,
-                 backend="auto", jit_args=None, jit_kwargs=None):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
+                 use_cuda_graph: bool = False, qo_indptr_buf: Tensor | None = None,
+                 paged_kv_indptr_buf: Tensor | None = None,
+                 paged_kv_indices_buf: Tensor | None = None,
+                 paged_kv_last_page_len_buf: Tensor | None = None,
+                 custom_mask_buf: Tensor | None = None, mask_indptr_buf: Tensor | None = None,
+                 backend: str = "auto", jit_args: Any = None, jit_kwargs: Any = None) -> None:
         is_cudnn = backend == "cudnn"
         super().__init__(
             float_workspace_buffer, "HND" if is_cudnn else kv_layout,
@@ -89,19 +97,25 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
         self._mask_indptr_buf = mask_indptr_buf
         self._max_total_num_rows = None
 
-    def plan(self, qo_indptr, paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len,
-             num_qo_heads, num_kv_heads, head_dim_qk, page_size, head_dim_vo=None,
-             custom_mask=None, packed_custom_mask=None, causal=False, pos_encoding_mode="NONE",
-             use_fp16_qk_reduction=False, sm_scale=None, window_left=-1, logits_soft_cap=None,
-             rope_scale=None, rope_theta=None, q_data_type="float16", kv_data_type=None,
-             o_data_type=None, non_blocking=True, prefix_len_ptr=None,
-             token_pos_in_items_ptr=None, token_pos_in_items_len=0, max_item_len_ptr=None,
-             seq_lens=None, seq_lens_q=None, block_tables=None, max_token_per_sequence=None,
-             max_sequence_kv=None, fixed_split_size=None, disable_split_kv=False):
+    def plan(self, qo_indptr: Tensor, paged_kv_indptr: Tensor, paged_kv_indices: Tensor,
+             paged_kv_last_page_len: Tensor, num_qo_heads: int, num_kv_heads: int, head_dim_qk: int,
+             page_size: int, head_dim_vo: int | None = None, custom_mask: Tensor | None = None,
+             packed_custom_mask: Tensor | None = None, causal: bool = False,
+             pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+             sm_scale: float | Tensor | None = None, window_left: int = -1,
+             logits_soft_cap: float | None = None, rope_scale: float | None = None,
+             rope_theta: float | None = None, q_data_type: Any = "float16",
+             kv_data_type: Any = None, o_data_type: Any = None, non_blocking: bool = True,
+             prefix_len_ptr: Tensor | None = None, token_pos_in_items_ptr: Tensor | None = None,
+             token_pos_in_items_len: int = 0, max_item_len_ptr: Tensor | None = None,
+             seq_lens: Tensor | None = None, seq_lens_q: Tensor | None = None,
+             block_tables: Tensor | None = None, max_token_per_sequence: int | None = None,
+             max_sequence_kv: int | None = None, fixed_split_size: int | None = None,
+             disable_split_kv: bool = False) -> None:
         """Fixes the batch for the run() calls that follow.
 
-        Index tensors but for the indices are read here; on a device that means a copy that waits
-        for it.
+        Index tensors but for the indices are read here; where they are on a device it is waited
+        for, once. A plan for a graph waits for qo_indptr alone.
 
         Args:
             qo_indptr: ``[num_requests + 1]`` int32, not decreasing, first 0: rows of q.
@@ -143,23 +157,26 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             if seq_lens is None or seq_lens_q is None:
                 raise ValueError("seq_lens, seq_lens_q: must be given with the backend cudnn")
             qo_indptr = rows_of_elements(qo_indptr, num_qo_heads * head_dim_qk)
-        qo_host = host(qo_indptr)
-        kv_host = host(paged_kv_indptr)
-        last_host = host(paged_kv_last_page_len)
+        rows, pages, last = qo_indptr, paged_kv_indptr, paged_kv_last_page_len
+        if self._use_cuda_graph or not (seq_lens is seq_lens_q is max_token_per_sequence
+                                        is max_sequence_kv is None):
+            rows = host(rows)
+        if not (seq_lens is max_sequence_kv is None):
+            pages, last = host(pages), host(last)
 
         def kv_lens():
-            return page_lens(as_numpy(kv_host), as_numpy(last_host), page_size)
+            return page_lens(as_numpy(pages), as_numpy(last), page_size)
 
         for name, given, compute in (("seq_lens", seq_lens, kv_lens),
-                                     ("seq_lens_q", seq_lens_q, lambda: diff(qo_host))):
+                                     ("seq_lens_q", seq_lens_q, lambda: diff(rows))):
             if given is not None:
                 check_lens(name, given, compute())
         if max_token_per_sequence is not None:
-            check_most("max_token_per_sequence", max_token_per_sequence, diff(qo_host))
+            check_most("max_token_per_sequence", max_token_per_sequence, diff(rows))
         if max_sequence_kv is not None:
             check_most("max_sequence_kv", max_sequence_kv, kv_lens())
         mask_mode, mask, prefix_len = batch_mask(
-            lambda: diff(qo_host), kv_lens, causal=causal, custom_mask=custom_mask,
+            lambda: diff(rows), kv_lens, causal=causal, custom_mask=custom_mask,
             packed_custom_mask=packed_custom_mask, prefix_len_ptr=prefix_len_ptr,
             token_pos_in_items_ptr=token_pos_in_items_ptr,
             token_pos_in_items_len=token_pos_in_items_len,
@@ -172,7 +189,7 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
         graph = None
         if self._use_cuda_graph:
-            num_rows = int(as_numpy(qo_host)[-1])
+            num_rows = int(rows[-1])
             self._fill_buffers(qo_indptr, paged_kv_indptr, paged_kv_indices,
                                paged_kv_last_page_len, num_rows)
             n = self._fixed_batch_size
@@ -184,8 +201,8 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             self._paged_kv_indptr_buf = paged_kv_indptr
             self._paged_kv_indices_buf = on_device(paged_kv_indices, self._float_workspace_buffer)
             self._paged_kv_last_page_len_buf = paged_kv_last_page_len
-        self._plan_with(fields, qo_host, kv_host, self._paged_kv_indices_buf, last_host, mask,
-                        prefix_len, graph)
+        self._plan_with(fields, rows, pages, self._paged_kv_indices_buf, last, mask, prefix_len,
+                        graph)
 
     begin_forward = plan
 
@@ -203,16 +220,23 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
         copy_into("paged_kv_last_page_len_buf", self._paged_kv_last_page_len_buf, last_page_len)
         copy_into("paged_kv_indices_buf", self._paged_kv_indices_buf, kv_indices)
 
-    def workspace_size(self, qo_indptr, paged_kv_indptr, paged_kv_indices,
-                       paged_kv_last_page_len, num_qo_heads, num_kv_heads, head_dim_qk, page_size,
-                       head_dim_vo=None, custom_mask=None, packed_custom_mask=None, causal=False,
-                       pos_encoding_mode="NONE", use_fp16_qk_reduction=False, sm_scale=None,
-                       window_left=-1, logits_soft_cap=None, rope_scale=None, rope_theta=None,
-                       q_data_type="float16", kv_data_type=None, o_data_type=None,
-                       prefix_len_ptr=None, token_pos_in_items_ptr=None, token_pos_in_items_len=0,
-                       max_item_len_ptr=None, seq_lens=None, seq_lens_q=None, block_tables=None,
-                       max_token_per_sequence=None, max_sequence_kv=None, fixed_split_size=None,
-                       disable_split_kv=False):
+    def workspace_size(self, qo_indptr: Tensor, paged_kv_indptr: Tensor, paged_kv_indices: Tensor,
+                       paged_kv_last_page_len: Tensor, num_qo_heads: int, num_kv_heads: int,
+                       head_dim_qk: int, page_size: int, head_dim_vo: int | None = None,
+                       custom_mask: Tensor | None = None, packed_custom_mask: Tensor | None = None,
+                       causal: bool = False, pos_encoding_mode: str = "NONE",
+                       use_fp16_qk_reduction: bool = False, sm_scale: float | Tensor | None = None,
+                       window_left: int = -1, logits_soft_cap: float | None = None,
+                       rope_scale: float | None = None, rope_theta: float | None = None,
+                       q_data_type: Any = "float16", kv_data_type: Any = None,
+                       o_data_type: Any = None, prefix_len_ptr: Tensor | None = None,
+                       token_pos_in_items_ptr: Tensor | None = None,
+                       token_pos_in_items_len: int = 0, max_item_len_ptr: Tensor | None = None,
+                       seq_lens: Tensor | None = None, seq_lens_q: Tensor | None = None,
+                       block_tables: Tensor | None = None,
+                       max_token_per_sequence: int | None = None,
+                       max_sequence_kv: int | None = None, fixed_split_size: int | None = None,
+                       disable_split_kv: bool = False) -> tuple[int, int]:
         """Bytes that plan() would take of the float workspace at most, and of the int workspace,
         which is never needed: (float_bytes, 0). Arguments are those of plan()."""
         self._problem(
@@ -223,10 +247,15 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
         rows = as_numpy(qo_indptr)
         return self._workspace_bytes(len(rows) - 1, int(rows[-1]))
 
-    def run(self, q, paged_kv_cache, *args, q_scale=None, k_scale=None, v_scale=None, out=None,
-            lse=None, return_lse=False, enable_pdl=None, window_left=None, sinks=None,
-            kv_cache_sf=None, skip_softmax_threshold_scale_factor=None, use_fp16_softmax=None,
-            uses_spcompress=None):
+    def run(self, q: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor], *args: Any,
+            q_scale: float | Tensor | None = None, k_scale: float | Tensor | None = None,
+            v_scale: float | Tensor | None = None, out: Tensor | None = None,
+            lse: Tensor | None = None, return_lse: bool = False, enable_pdl: bool | None = None,
+            window_left: int | None = None, sinks: Tensor | None = None,
+            kv_cache_sf: tuple[Tensor, Tensor] | None = None,
+            skip_softmax_threshold_scale_factor: float | None = None,
+            use_fp16_softmax: bool | None = None,
+            uses_spcompress: bool | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Attention of the planned batch.
 
         Args:
@@ -268,19 +297,26 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             self._run_with(q, k, v, out, lse, (q_scale, k_scale, v_scale), args, sinks)
         return (out, lse) if return_lse else out
 
-    def forward(self, q, paged_kv_cache, causal=False, pos_encoding_mode="NONE",
-                use_fp16_qk_reduction=False, k_scale=None, v_scale=None, window_left=-1,
-                logits_soft_cap=None, sm_scale=None, rope_scale=None, rope_theta=None):
+    def forward(self, q: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                causal: bool = False, pos_encoding_mode: str = "NONE",
+                use_fp16_qk_reduction: bool = False, k_scale: float | Tensor | None = None,
+                v_scale: float | Tensor | None = None, window_left: int = -1,
+                logits_soft_cap: float | None = None, sm_scale: float | Tensor | None = None,
+                rope_scale: float | None = None, rope_theta: float | None = None) -> Tensor:
         """run() under these options in place of the plan's: of the original's older interface.
         Where they differ the batch is planned again."""
         self._change_to(causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
                         rope_scale, rope_theta)
         return self.run(q, paged_kv_cache, k_scale=k_scale, v_scale=v_scale)
 
-    def forward_return_lse(self, q, paged_kv_cache, causal=False, pos_encoding_mode="NONE",
-                           use_fp16_qk_reduction=False, k_scale=None, v_scale=None,
-                           window_left=-1, logits_soft_cap=None, sm_scale=None, rope_scale=None,
-                           rope_theta=None):
+    def forward_return_lse(self, q: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                           causal: bool = False, pos_encoding_mode: str = "NONE",
+                           use_fp16_qk_reduction: bool = False,
+                           k_scale: float | Tensor | None = None,
+                           v_scale: float | Tensor | None = None, window_left: int = -1,
+                           logits_soft_cap: float | None = None,
+                           sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+                           rope_theta: float | None = None) -> tuple[Tensor, Tensor]:
         """forward() that returns (out, lse)."""
         self._change_to(causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
                         rope_scale, rope_theta)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of several new tokens per request over keys that lie one after another."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
 from ..jit.attention import gen_customize_batch_prefill_module
 from .arguments import (
     as_numpy,
@@ -37,9 +42,11 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             On CUDA devices; that of attention sinks everywhere.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
-                 qo_indptr_buf=None, kv_indptr_buf=None, custom_mask_buf=None,
-                 mask_indptr_buf=None, backend="auto", jit_args=None, jit_kwargs=None):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
+                 use_cuda_graph: bool = False, qo_indptr_buf: Tensor | None = None,
+                 kv_indptr_buf: Tensor | None = None, custom_mask_buf: Tensor | None = None,
+                 mask_indptr_buf: Tensor | None = None, backend: str = "auto", jit_args: Any = None,
+                 jit_kwargs: Any = None) -> None:
         super().__init__(
             float_workspace_buffer, kv_layout, backend,
             variant_of(jit_args, jit_kwargs, gen_customize_batch_prefill_module, backend))
@@ -55,15 +62,20 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         self._mask_indptr_buf = mask_indptr_buf
         self._max_total_num_rows = None
 
-    def plan(self, qo_indptr, kv_indptr, num_qo_heads, num_kv_heads, head_dim_qk,
-             head_dim_vo=None, custom_mask=None, packed_custom_mask=None, causal=False,
-             pos_encoding_mode="NONE", use_fp16_qk_reduction=False, window_left=-1,
-             logits_soft_cap=None, sm_scale=None, rope_scale=None, rope_theta=None,
-             q_data_type="float16", kv_data_type=None, o_data_type=None, non_blocking=True,
-             prefix_len_ptr=None, token_pos_in_items_ptr=None, token_pos_in_items_len=0,
-             max_item_len_ptr=None, fixed_split_size=None, disable_split_kv=False, seq_lens=None,
-             seq_lens_q=None, max_token_per_sequence=None, max_sequence_kv=None, v_indptr=None,
-             o_indptr=None):
+    def plan(self, qo_indptr: Tensor, kv_indptr: Tensor, num_qo_heads: int, num_kv_heads: int,
+             head_dim_qk: int, head_dim_vo: int | None = None, custom_mask: Tensor | None = None,
+             packed_custom_mask: Tensor | None = None, causal: bool = False,
+             pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+             window_left: int = -1, logits_soft_cap: float | None = None,
+             sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+             rope_theta: float | None = None, q_data_type: Any = "float16",
+             kv_data_type: Any = None, o_data_type: Any = None, non_blocking: bool = True,
+             prefix_len_ptr: Tensor | None = None, token_pos_in_items_ptr: Tensor | None = None,
+             token_pos_in_items_len: int = 0, max_item_len_ptr: Tensor | None = None,
+             fixed_split_size: int | None = None, disable_split_kv: bool = False,
+             seq_lens: Tensor | None = None, seq_lens_q: Tensor | None = None,
+             max_token_per_sequence: int | None = None, max_sequence_kv: int | None = None,
+             v_indptr: Tensor | None = None, o_indptr: Tensor | None = None) -> None:
         """Fixes the batch for the run() calls that follow.
 
         Arguments are those of BatchPrefillWithPagedKVCacheWrapper.plan(), but:
@@ -76,18 +88,21 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             v_indptr, o_indptr: None; raise NotImplementedError.
         """
         refuse(v_indptr=v_indptr, o_indptr=o_indptr)
-        qo_host = host(qo_indptr)
-        kv_host = host(kv_indptr)
-        for name, given, indptr in (("seq_lens", seq_lens, kv_host),
-                                    ("seq_lens_q", seq_lens_q, qo_host)):
+        rows, keys = qo_indptr, kv_indptr
+        if self._use_cuda_graph or not (seq_lens_q is max_token_per_sequence is None):
+            rows = host(rows)
+        if not (seq_lens is max_sequence_kv is None):
+            keys = host(keys)
+        for name, given, indptr in (("seq_lens", seq_lens, keys),
+                                    ("seq_lens_q", seq_lens_q, rows)):
             if given is not None:
                 check_lens(name, given, diff(indptr))
-        for name, given, indptr in (("max_token_per_sequence", max_token_per_sequence, qo_host),
-                                    ("max_sequence_kv", max_sequence_kv, kv_host)):
+        for name, given, indptr in (("max_token_per_sequence", max_token_per_sequence, rows),
+                                    ("max_sequence_kv", max_sequence_kv, keys)):
             if given is not None:
                 check_most(name, given, diff(indptr))
         mask_mode, mask, prefix_len = batch_mask(
-            lambda: diff(qo_host), lambda: diff(kv_host), causal=causal, custom_mask=custom_mask,
+            lambda: diff(rows), lambda: diff(keys), causal=causal, custom_mask=custom_mask,
             packed_custom_mask=packed_custom_mask, prefix_len_ptr=prefix_len_ptr,
             token_pos_in_items_ptr=token_pos_in_items_ptr,
             token_pos_in_items_len=token_pos_in_items_len,
@@ -98,11 +113,11 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             head_dim_vo, 0, mask_mode, split_tokens(fixed_split_size, disable_split_kv, 1),
             pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
         if self._use_cuda_graph:
-            self._fill_buffers(qo_indptr, kv_indptr, int(as_numpy(qo_host)[-1]))
+            self._fill_buffers(qo_indptr, kv_indptr, int(rows[-1]))
         else:
             self._qo_indptr_buf = qo_indptr
             self._kv_indptr_buf = kv_indptr
-        self._plan_with(fields, qo_host, kv_host, None, None, mask, prefix_len)
+        self._plan_with(fields, rows, keys, None, None, mask, prefix_len)
 
     begin_forward = plan
 
@@ -118,8 +133,12 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         copy_into("qo_indptr_buf", self._qo_indptr_buf, qo_indptr)
         copy_into("kv_indptr_buf", self._kv_indptr_buf, kv_indptr)
 
-    def run(self, q, k, v, *args, q_scale=None, k_scale=None, v_scale=None, o_scale=None,
-            out=None, lse=None, return_lse=False, enable_pdl=None, kv_cache_sf=None):
+    def run(self, q: Tensor, k: Tensor, v: Tensor, *args: Any,
+            q_scale: float | Tensor | None = None, k_scale: float | Tensor | None = None,
+            v_scale: float | Tensor | None = None, o_scale: float | Tensor | None = None,
+            out: Tensor | None = None, lse: Tensor | None = None, return_lse: bool = False,
+            enable_pdl: bool | None = None,
+            kv_cache_sf: tuple[Tensor, Tensor] | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Attention of the planned batch.
 
         Args:
@@ -153,18 +172,22 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             self._run_with(q, k, v, out, lse, (q_scale, k_scale, v_scale), args)
         return (out, lse) if return_lse else out
 
-    def forward(self, q, k, v, causal=False, pos_encoding_mode="NONE",
-                use_fp16_qk_reduction=False, window_left=-1, logits_soft_cap=None, sm_scale=None,
-                rope_scale=None, rope_theta=None):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False,
+                pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+                window_left: int = -1, logits_soft_cap: float | None = None,
+                sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+                rope_theta: float | None = None) -> Tensor:
         """run() under these options in place of the plan's: of the original's older interface.
         Where they differ the batch is planned again."""
         self._change_to(causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
                         rope_scale, rope_theta)
         return self.run(q, k, v)
 
-    def forward_return_lse(self, q, k, v, causal=False, pos_encoding_mode="NONE",
-                           use_fp16_qk_reduction=False, window_left=-1, logits_soft_cap=None,
-                           sm_scale=None, rope_scale=None, rope_theta=None):
+    def forward_return_lse(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False,
+                           pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+                           window_left: int = -1, logits_soft_cap: float | None = None,
+                           sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+                           rope_theta: float | None = None) -> tuple[Tensor, Tensor]:
         """forward() that returns (out, lse)."""
         self._change_to(causal, pos_encoding_mode, window_left, logits_soft_cap, sm_scale,
                         rope_scale, rope_theta)

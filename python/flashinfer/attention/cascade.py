@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of batches whose requests begin with the same tokens (Ye et al., 2024)."""
+from __future__ import annotations
+
+from typing import Any
+
 from .._binding import lib, made_for
-from .._tensors import dtype_name, empty
-from .arguments import copy_into, host, on_device, unpack_cache
+from .._tensors import Tensor, dtype_name, empty
+from .arguments import copy_into, on_device, unpack_cache
 from .planned import options, workspace_address
 from .record import (
     MASK_CAUSAL,
@@ -29,9 +33,11 @@ class MultiLevelCascadeAttentionWrapper:
             paged_kv_last_page_len_buf_arr: for a graph, one tensor a level.
     """
 
-    def __init__(self, num_levels, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
-                 qo_indptr_buf_arr=None, paged_kv_indptr_buf_arr=None,
-                 paged_kv_indices_buf_arr=None, paged_kv_last_page_len_buf_arr=None):
+    def __init__(self, num_levels: int, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
+                 use_cuda_graph: bool = False, qo_indptr_buf_arr: list[Tensor] | None = None,
+                 paged_kv_indptr_buf_arr: list[Tensor] | None = None,
+                 paged_kv_indices_buf_arr: list[Tensor] | None = None,
+                 paged_kv_last_page_len_buf_arr: list[Tensor] | None = None) -> None:
         if num_levels < 1:
             raise ValueError(f"num_levels: is {num_levels}, expected 1 or more")
         self._num_levels = num_levels
@@ -57,19 +63,23 @@ class MultiLevelCascadeAttentionWrapper:
         self._device = device_of(float_workspace_buffer)
 
     @property
-    def is_cuda_graph_enabled(self):
+    def is_cuda_graph_enabled(self) -> bool:
         """Whether index tensors are copied into buffers that a CUDA graph reads."""
         return self._use_cuda_graph
 
-    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffers=None):
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor,
+                               int_workspace_buffers: list[Tensor] | None = None) -> None:
         """Takes another workspace, from the next plan() on; int workspaces are not needed."""
         self._take_workspace(float_workspace_buffer)
 
-    def plan(self, qo_indptr_arr, paged_kv_indptr_arr, paged_kv_indices_arr,
-             paged_kv_last_page_len, num_qo_heads, num_kv_heads, head_dim, page_size,
-             causal=False, pos_encoding_mode="NONE", use_fp16_qk_reduction=False, sm_scale=None,
-             window_left=-1, logits_soft_cap=None, rope_scale=None, rope_theta=None,
-             q_data_type="float16", kv_data_type=None):
+    def plan(self, qo_indptr_arr: list[Tensor], paged_kv_indptr_arr: list[Tensor],
+             paged_kv_indices_arr: list[Tensor], paged_kv_last_page_len: Tensor, num_qo_heads: int,
+             num_kv_heads: int, head_dim: int, page_size: int, causal: bool = False,
+             pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+             sm_scale: float | Tensor | None = None, window_left: int = -1,
+             logits_soft_cap: float | None = None, rope_scale: float | None = None,
+             rope_theta: float | None = None, q_data_type: Any = "float16",
+             kv_data_type: Any = None) -> None:
         """Fixes the batch for the run() calls that follow. Each of the first four arguments is a
         list of one tensor a level.
 
@@ -109,8 +119,8 @@ class MultiLevelCascadeAttentionWrapper:
                 for name, arr, values in zip(lists, self._buffers, given):
                     copy_into(name.replace("_arr", "") + "_buf_arr", arr[level], values)
                 given[2] = self._buffers[2][level]
-            tables += [host(given[0]), host(given[1]),
-                       on_device(given[2], self._float_workspace_buffer), host(given[3])]
+            tables += [given[0], given[1], on_device(given[2], self._float_workspace_buffer),
+                       given[3]]
         self._is_planned = False
         lib.cascade_plan(self._plan, record, self._float_workspace_buffer, tables)
         self._kept = (tables, self._float_workspace_buffer)
@@ -119,7 +129,7 @@ class MultiLevelCascadeAttentionWrapper:
 
     begin_forward = plan
 
-    def run(self, q, paged_kv_cache):
+    def run(self, q: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         """Attention of the planned batch.
 
         Args:
@@ -138,5 +148,5 @@ class MultiLevelCascadeAttentionWrapper:
 
     forward = run
 
-    def end_forward(self):
+    def end_forward(self) -> None:
         """Does nothing: of the original's older interface."""

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latent attention over a paged cache (DeepSeek-V2, 2024), after absorption of the projections."""
+from __future__ import annotations
+
 import math
+from typing import Any
 
 from .._binding import lib, made_for
-from .._tensors import dtype_name, empty
+from .._tensors import Tensor, dtype_name, empty
 from .arguments import (
     as_numpy,
     check_graph_buffers,
@@ -24,7 +27,7 @@ from .record import MLA_PROBLEM, arch_of, backend_name, device_of, dtype_code, p
 class MlaWrapper:
     """What the wrappers of latent attention share: a plan, and the workspace that it borrows."""
 
-    def __init__(self, float_workspace_buffer, use_cuda_graph):
+    def __init__(self, float_workspace_buffer: Tensor, use_cuda_graph: bool) -> None:
         self._use_cuda_graph = use_cuda_graph
         self._take_workspace(float_workspace_buffer)
         self._plan = made_for(self, lib.mla_plan_make(*self._device))
@@ -40,15 +43,16 @@ class MlaWrapper:
         self._arch = arch_of(self._device)
 
     @property
-    def is_cuda_graph_enabled(self):
+    def is_cuda_graph_enabled(self) -> bool:
         """Whether index tensors are copied into buffers that a CUDA graph reads."""
         return self._use_cuda_graph
 
-    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffer=None):
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor,
+                               int_workspace_buffer: Tensor | None = None) -> None:
         """Takes another workspace, from the next plan() on; an int workspace is not needed."""
         self._take_workspace(float_workspace_buffer)
 
-    def end_forward(self):
+    def end_forward(self) -> None:
         """Does nothing: of the original's older interface."""
 
     def _plan_with(self, fields, q_data_type, tables, graph=None):
@@ -101,8 +105,10 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
 
     _blackwell_auto_fallback_warned = False
 
-    def __init__(self, float_workspace_buffer, use_cuda_graph=False, qo_indptr=None,
-                 kv_indptr=None, kv_indices=None, kv_len_arr=None, backend="auto"):
+    def __init__(self, float_workspace_buffer: Tensor, use_cuda_graph: bool = False,
+                 qo_indptr: Tensor | None = None, kv_indptr: Tensor | None = None,
+                 kv_indices: Tensor | None = None, kv_len_arr: Tensor | None = None,
+                 backend: str = "auto") -> None:
         if backend_name(backend):
             raise ValueError(f"backend: is {backend!r}, accepted: auto, fa2, fa3")
         super().__init__(float_workspace_buffer, use_cuda_graph)
@@ -113,9 +119,10 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
         if use_cuda_graph:
             check_graph_buffers(**self._buffers)
 
-    def plan(self, qo_indptr, kv_indptr, kv_indices, kv_len_arr, num_heads, head_dim_ckv,
-             head_dim_kpe, page_size, causal, sm_scale, q_data_type, kv_data_type,
-             use_profiler=False):
+    def plan(self, qo_indptr: Tensor, kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor,
+             num_heads: int, head_dim_ckv: int, head_dim_kpe: int, page_size: int, causal: bool,
+             sm_scale: float | Tensor, q_data_type: Any, kv_data_type: Any,
+             use_profiler: bool = False) -> None:
         """Fixes the batch for the run() calls that follow.
 
         Args:
@@ -139,7 +146,6 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
         fields = (dtype_q, dtype_code("kv_data_type", kv_data_type), dtype_q, num_heads,
                   head_dim_ckv, head_dim_kpe, page_size, int(causal), -1, 0, self._arch,
                   number("sm_scale", sm_scale), 0.0)
-        qo_host = host(qo_indptr)
         num_requests = len(kv_len_arr)
         kv_indptr = kv_indptr[:num_requests + 1]
         graph = None
@@ -149,22 +155,25 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
             for name, values in given.items():
                 copy_into(name, self._buffers[name], values)
             kv_indices = self._buffers["kv_indices"]
-            num_rows = int(as_numpy(qo_host)[-1])
+            num_rows = int(host(qo_indptr)[-1])
             self._most_rows = max(self._most_rows, num_rows)
             sizes = (num_requests + 1, num_requests + 1, len(kv_indices), num_requests)
             graph = ([buffer[:size] for buffer, size in zip(self._buffers.values(), sizes)],
                      self._most_rows, num_rows)
         self._head_dim_kpe = head_dim_kpe
         self._plan_with(fields, q_data_type,
-                        (qo_host, host(kv_indptr),
-                         on_device(kv_indices, self._float_workspace_buffer), host(kv_len_arr)),
-                        graph)
+                        (qo_indptr, kv_indptr,
+                         on_device(kv_indices, self._float_workspace_buffer), kv_len_arr), graph)
 
     begin_forward = plan
 
-    def run(self, q_nope, q_pe, ckv_cache, kpe_cache, out=None, lse=None, return_lse=False,
-            profiler_buffer=None, kv_len=None, page_table=None, return_lse_base_on_e=False,
-            o_scale=None, *, ckv_scale=None, ckv_scale_arr=None, kpe_scale=None):
+    def run(self, q_nope: Tensor, q_pe: Tensor, ckv_cache: Tensor, kpe_cache: Tensor,
+            out: Tensor | None = None, lse: Tensor | None = None, return_lse: bool = False,
+            profiler_buffer: Tensor | None = None, kv_len: Tensor | None = None,
+            page_table: Tensor | None = None, return_lse_base_on_e: bool = False,
+            o_scale: float | Tensor | None = None, *, ckv_scale: float | Tensor | None = None,
+            ckv_scale_arr: Tensor | None = None,
+            kpe_scale: float | Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Attention of the planned batch.
 
         Args:
@@ -199,7 +208,7 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
             lse *= math.log(2)
         return (out, lse) if return_lse or return_lse_base_on_e else out
 
-    def run_return_lse(self, *args, **kwargs):
+    def run_return_lse(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """run() with ``return_lse=True``."""
         return self.run(*args, return_lse=True, **kwargs)
 
@@ -214,9 +223,10 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(MlaWrapper):
         use_tensor_cores: accepted: the fastest kernel for the problem is taken either way.
     """
 
-    def __init__(self, float_workspace_buffer, use_cuda_graph=False, use_tensor_cores=False,
-                 paged_kv_indptr_buffer=None, paged_kv_indices_buffer=None,
-                 paged_kv_last_page_len_buffer=None):
+    def __init__(self, float_workspace_buffer: Tensor, use_cuda_graph: bool = False,
+                 use_tensor_cores: bool = False, paged_kv_indptr_buffer: Tensor | None = None,
+                 paged_kv_indices_buffer: Tensor | None = None,
+                 paged_kv_last_page_len_buffer: Tensor | None = None) -> None:
         super().__init__(float_workspace_buffer, use_cuda_graph)
         self._use_tensor_cores = use_tensor_cores
         self._buffers = {"paged_kv_indptr_buffer": paged_kv_indptr_buffer,
@@ -226,13 +236,15 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(MlaWrapper):
             check_graph_buffers(**self._buffers)
 
     @property
-    def use_tensor_cores(self):
+    def use_tensor_cores(self) -> bool:
         """What the constructor was given."""
         return self._use_tensor_cores
 
-    def plan(self, indptr, indices, last_page_len, num_qo_heads, head_dim_compressed_kv,
-             page_size, sm_scale, window_left=-1, logits_soft_cap=None, data_type="float16",
-             q_data_type=None, rope_scale=None, rope_theta=None):
+    def plan(self, indptr: Tensor, indices: Tensor, last_page_len: Tensor, num_qo_heads: int,
+             head_dim_compressed_kv: int, page_size: int, sm_scale: float | Tensor,
+             window_left: int = -1, logits_soft_cap: float | None = None,
+             data_type: Any = "float16", q_data_type: Any = None, rope_scale: float | None = None,
+             rope_theta: float | None = None) -> None:
         """Fixes the batch for the run() calls that follow; the part with positions has an eighth
         of the latent's width, as in the models that have it.
 
@@ -267,8 +279,11 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(MlaWrapper):
 
     begin_forward = plan
 
-    def run(self, q_nope, q_pe, paged_ckv_cache, paged_kpe_cache, q_scale=None, k_scale=None,
-            v_scale=None, out=None, lse=None, return_lse=False, enable_pdl=False):
+    def run(self, q_nope: Tensor, q_pe: Tensor, paged_ckv_cache: Tensor, paged_kpe_cache: Tensor,
+            q_scale: float | Tensor | None = None, k_scale: float | Tensor | None = None,
+            v_scale: float | Tensor | None = None, out: Tensor | None = None,
+            lse: Tensor | None = None, return_lse: bool = False,
+            enable_pdl: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Attention of the planned batch.
 
         Args:
@@ -291,6 +306,6 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(MlaWrapper):
                              (1.0, 1.0))
         return (out, lse) if return_lse else out
 
-    def run_return_lse(self, *args, **kwargs):
+    def run_return_lse(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """run() with ``return_lse=True``."""
         return self.run(*args, return_lse=True, **kwargs)

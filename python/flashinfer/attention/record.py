@@ -4,6 +4,7 @@ import math
 import struct
 
 from .. import _compiling
+from .._binding import lib
 from .._errors import BackendSupportedError
 from .._tensors import dtype_name
 
@@ -85,10 +86,7 @@ def arch_of(device):
         return 0
     arch = _archs.get(index)
     if arch is None:
-        import torch
-
-        major, minor = torch.cuda.get_device_capability(index)
-        arch = _archs[index] = 10 * major + minor
+        arch = _archs[index] = lib.load("arch_of").eager(index)
     return arch
 
 
