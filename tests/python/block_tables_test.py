@@ -132,8 +132,6 @@ def test_xqa(tensors, rng, layout, q_len):
     with pytest.raises(ValueError, match="page_size"):
         flashinfer.xqa(batch.q.reshape(shape), *batch.pages.cache, batch.table, batch.lens, out,
                        workspace(tensors), None, KV_HEADS, PAGE * 2, kv_layout=layout)
-    with pytest.raises(NotImplementedError, match="xqa_mla"):
-        flashinfer.xqa_mla(*[None] * 9)
 
 
 def test_cudnn_decode(tensors, rng):

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """flashinfer.mla against float64 NumPy."""
+import math
+
 import numpy as np
 import pytest
 from attention_oracle import attention, check_attention
+from conftest import check_close
 
 import flashinfer
 from flashinfer import mla
@@ -185,8 +188,106 @@ def test_tables(tensors, rng, q_len, dtype, v_scale):
                     lse_limit=1e-2)
     same = mla.xqa_batch_decode_with_kv_cache_mla(*given, bmm1_scale=0.1, bmm2_scale=v_scale)
     assert (tensors.read(same) == tensors.read(out)).all()
-    for name, value in (("sinks", query), ("sparse_mla_top_k", 8), ("enable_dcp", True)):
+    for name, value in (("sinks", query), ("enable_dcp", True)):
         with pytest.raises(NotImplementedError, match=name):
             mla.trtllm_batch_decode_with_kv_cache_mla(*given, **{name: value})
     with pytest.raises(ValueError, match="kv_cache"):
         mla.trtllm_batch_decode_with_kv_cache_mla(query, batch.ckv, *given[2:])
+
+
+@pytest.mark.parametrize("q_dtype", ["bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("kv_dtype", ["bfloat16", "float8_e4m3fn"])
+def test_queries_of_8_bits(tensors, rng, q_dtype, kv_dtype):
+    batch = Batch(tensors, rng, [30, 9], dtype=kv_dtype)
+    table = np.zeros((2, 8), np.int32)
+    for b, n in enumerate([30, 9]):
+        ids = batch.indices[batch.indptr[b]:batch.indptr[b] - (-n // PAGE)]
+        table[b, :len(ids)] = ids
+    query = tensors.make(rng.standard_normal((2, 1, HEADS, CKV + KPE)), q_dtype)
+    given = (query, batch.both, workspace(tensors), 128, CKV, KPE, tensors.make(table),
+             tensors.make(batch.kv_lens), 30)
+    out, lse = mla.trtllm_batch_decode_with_kv_cache_mla(*given, bmm1_scale=0.05, bmm2_scale=1.5,
+                                                         return_lse=True)
+    assert out.dtype == tensors.dtype("bfloat16")
+    flat = query.reshape(-1, HEADS, CKV + KPE)
+    o, s = expected(tensors, batch, flat[..., :CKV], flat[..., CKV:], [1, 1], causal=True,
+                    sm_scale=0.05)
+    check_attention(tensors, out.reshape(-1, HEADS, CKV), lse, (1.5 * o, s), "bfloat16",
+                    lse_limit=1e-2)
+
+
+@pytest.mark.parametrize("gives_lens", [None, "requests", "queries"])
+@pytest.mark.parametrize("q_lens", [[1, 1], [2, 2], [1, 3]])
+def test_chosen_keys(tensors, rng, q_lens, gives_lens):
+    kv_lens, top_k = [30, 5], 8
+    batch = Batch(tensors, rng, kv_lens)
+    num_tokens = sum(q_lens)
+    table = np.full((num_tokens, top_k), -1, np.int32)
+    counts = np.zeros(num_tokens, np.int32)
+    lens_by_request = np.array([6, 3], np.int32)
+    query = rng.standard_normal((num_tokens, HEADS, CKV + KPE))
+    q = tensors.make(query, "bfloat16")
+    cache = tensors.read(batch.both)
+    want, token = [], 0
+    for b, q_len in enumerate(q_lens):
+        ids = batch.indices[batch.indptr[b]:]
+        for _ in range(q_len):
+            chosen = rng.permutation(kv_lens[b])[:top_k]
+            table[token, :len(chosen)] = ids[chosen // PAGE] * PAGE + chosen % PAGE
+            counts[token] = rng.integers(0, len(chosen) + 1)
+            used = {"requests": lens_by_request[b], "queries": counts[token]}.get(gives_lens, top_k)
+            keys = cache[ids[chosen // PAGE], chosen % PAGE][:used]
+            scores = np.einsum("hd,kd->hk", tensors.read(q)[token], keys) * 0.1
+            weight = np.exp(scores - scores.max(axis=1, initial=-1e30, keepdims=True))
+            total = weight.sum(axis=1, keepdims=True)
+            want.append(weight @ keys[:, :CKV] / np.where(total > 0, total, 1))
+            token += 1
+    is_even = len(set(q_lens)) == 1
+    shape = (2, q_lens[0]) if is_even else (num_tokens,)
+    options = {"sparse_mla_top_k": top_k, "bmm1_scale": 0.1}
+    if not is_even:
+        options["cum_seq_lens_q"] = tensors.make(np.concatenate([[0], np.cumsum(q_lens)]), "int32")
+    if gives_lens:
+        options["sparse_mla_top_k_lens"] = tensors.make(
+            lens_by_request if gives_lens == "requests" else counts)
+    given = (q.reshape(*shape, HEADS, CKV + KPE), batch.both, workspace(tensors), 128, CKV, KPE,
+             tensors.make(table).reshape(*shape, top_k), tensors.make(batch.kv_lens), 30)
+    if gives_lens == "queries" and num_tokens == 2:
+        return  # one for each request, then
+    out = mla.trtllm_batch_decode_with_kv_cache_mla(*given, **options)
+    assert tuple(out.shape) == (*shape, HEADS, CKV)
+    check_attention(tensors, out.reshape(-1, HEADS, CKV), None, (np.stack(want), None), "bfloat16")
+    with pytest.raises(ValueError, match="block_tables: has shape"):
+        mla.trtllm_batch_decode_with_kv_cache_mla(*given, **{**options, "sparse_mla_top_k": 9})
+    with pytest.raises(ValueError, match="sparse_mla_top_k_lens: has 7 numbers"):
+        mla.trtllm_batch_decode_with_kv_cache_mla(*given, **{
+            **options, "sparse_mla_top_k_lens": tensors.make(np.ones(7, np.int32))})
+
+
+@pytest.mark.parametrize("has_second_dimension", [False, True])
+def test_xqa_mla(tensors, rng, has_second_dimension):
+    heads, rank, rope, page, kv_lens = 4, 512, 64, 32, [40, 7]
+    pages = rng.standard_normal((4, page, rank + rope))
+    cache = tensors.make(pages, "float8_e4m3fn")
+    table = np.array([[2, 0], [3, -1]], np.int32)
+    q = tensors.make(rng.standard_normal((2, 1, heads, rank + rope)), "float8_e4m3fn")
+    output = tensors.full((2, 1, heads, rank), np.nan, "bfloat16")
+    given = cache[:, None] if has_second_dimension else cache
+    flashinfer.xqa_mla(q, given, given, tensors.make(table),
+                       tensors.make(np.array(kv_lens, np.uint32)[:, None]), output,
+                       workspace(tensors), None, page, 0.5, 0.25)
+    values = tensors.read(cache)
+    for b, n in enumerate(kv_lens):
+        keys = values[table[b]].reshape(-1, rank + rope)[:n]
+        scores = tensors.read(q)[b, 0] @ keys.T * 0.5 * 0.25 / math.sqrt(192)
+        weight = np.exp(scores - scores.max(axis=1, keepdims=True))
+        want = weight @ keys[:, :rank] / weight.sum(axis=1, keepdims=True) * 0.25
+        check_close(tensors.read(output)[b, 0], want, "bfloat16")
+    wrong = [q, given, given, tensors.make(table), tensors.make(np.array(kv_lens, np.int32)),
+             output, workspace(tensors), None, page]
+    with pytest.raises(NotImplementedError, match="v_cache: lies elsewhere"):
+        flashinfer.xqa_mla(*wrong[:2], tensors.make(pages, "float8_e4m3fn"), *wrong[3:])
+    with pytest.raises(ValueError, match="output: has shape"):
+        flashinfer.xqa_mla(*wrong[:5], output[:1], *wrong[6:])
+    with pytest.raises(ValueError, match="page_size, 16"):
+        flashinfer.xqa_mla(*wrong[:8], 16)
