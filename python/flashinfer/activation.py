@@ -6,10 +6,12 @@ dtype, or of float8_e4m3fn or float8_e5m2, which hold the result rounded and sat
 computed in float32. ValueError names what is wrong, before anything is written. ``enable_pdl`` is
 a hint for GPUs and changes no result.
 """
+from __future__ import annotations
+
 from ._binding import lib
-from ._pending import pending
-from ._tensors import empty
+from ._tensors import Tensor, empty
 from .jit.modules import gen_act_and_mul_module
+from .quantization.masked_groups import silu_and_mul_scaled_nvfp4_experts_quantize
 
 
 def _out_of(input):
@@ -19,7 +21,8 @@ def _out_of(input):
     return empty(shape[:-1] + (shape[-1] // 2,), input)
 
 
-def silu_and_mul(input, out=None, enable_pdl=None):
+def silu_and_mul(input: Tensor, out: Tensor | None = None,
+                 enable_pdl: bool | None = None) -> Tensor:
     """silu(first half) · second half, with silu(z) = z / (1 + e^-z).
 
     Returns:
@@ -31,7 +34,8 @@ def silu_and_mul(input, out=None, enable_pdl=None):
     return out
 
 
-def gelu_tanh_and_mul(input, out=None, enable_pdl=None):
+def gelu_tanh_and_mul(input: Tensor, out: Tensor | None = None,
+                      enable_pdl: bool | None = None) -> Tensor:
     """gelu(first half) · second half, with the normal distribution's Φ by its tanh approximation
     (Hendrycks and Gimpel, 2016).
 
@@ -44,7 +48,8 @@ def gelu_tanh_and_mul(input, out=None, enable_pdl=None):
     return out
 
 
-def gelu_and_mul(input, out=None, enable_pdl=None):
+def gelu_and_mul(input: Tensor, out: Tensor | None = None,
+                 enable_pdl: bool | None = None) -> Tensor:
     """gelu(first half) · second half, with gelu(z) = z · Φ(z) (Hendrycks and Gimpel, 2016).
 
     Returns:
@@ -55,5 +60,3 @@ def gelu_and_mul(input, out=None, enable_pdl=None):
     lib.gelu_and_mul(input, out)
     return out
 
-
-silu_and_mul_scaled_nvfp4_experts_quantize = pending("silu_and_mul_scaled_nvfp4_experts_quantize")

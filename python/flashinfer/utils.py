@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enumerations, probes of devices, and small functions that engines and test suites use."""
+from __future__ import annotations
+
 import functools
 import math
 from enum import Enum
+from typing import Any
 
 from ._backend_requirement import (
     backend_requirement,
@@ -11,7 +14,11 @@ from ._backend_requirement import (
 )
 from ._errors import BackendSupportedError, GPUArchitectureError, LibraryError
 from ._pending import not_yet, pending
-from ._tensors import dtype_name
+from ._row_shuffle import (
+    get_shuffle_matrix_a_row_indices,
+    get_shuffle_matrix_sf_a_row_indices,
+)
+from ._tensors import Tensor, dtype_name
 
 log2e = 1 / math.log(2)
 
@@ -53,33 +60,34 @@ class LogLevel(Enum):
 
 # --- numbers
 
-def ceil_div(x, y):
+def ceil_div(x: int, y: int) -> int:
     """x / y, rounded up, of integers."""
     return -(-x // y)
 
 
-def round_up(x, y):
+def round_up(x: int, y: int) -> int:
     """The smallest multiple of y that is at least x."""
     return -(-x // y) * y
 
 
-def next_positive_power_of_2(x):
+def next_positive_power_of_2(x: int) -> int:
     """The smallest power of two that is at least x, and at least 1."""
     return 1 if x < 1 else 1 << (x - 1).bit_length()
 
 
-def last_positive_power_of_2(x):
+def last_positive_power_of_2(x: int) -> int:
     """The largest power of two that is at most x, of a positive x."""
     return 1 << (x.bit_length() - 1)
 
 
-def calculate_tile_tokens_dim(num_tokens, num_experts, top_k, max_tile_tokens_dim=128):
+def calculate_tile_tokens_dim(num_tokens: int, num_experts: int, top_k: int,
+                              max_tile_tokens_dim: int = 128) -> int:
     """Rows of a tile that suit the tokens an expert gets on average: a power of two from 8 on."""
     per_expert = num_tokens * top_k // num_experts
     return max(8, min(max_tile_tokens_dim, next_positive_power_of_2(per_expert)))
 
 
-def version_at_least(version, base_version):
+def version_at_least(version: str, base_version: str) -> bool:
     """Whether a dotted version is `base_version` or newer; what follows the numbers is ignored."""
 
     def numbers(text):
@@ -96,12 +104,12 @@ def version_at_least(version, base_version):
 
 # --- dtypes and tensors
 
-def is_float8(x):
+def is_float8(x: Tensor) -> bool:
     """Whether a tensor is of one of the 8-bit floating-point dtypes."""
     return dtype_name(x.dtype) in ("float8_e4m3fn", "float8_e5m2")
 
 
-def canonicalize_torch_dtype(dtype):
+def canonicalize_torch_dtype(dtype: Any) -> Any:
     """The torch dtype of a name, or the dtype itself."""
     import torch
 
@@ -112,7 +120,7 @@ def canonicalize_torch_dtype(dtype):
     raise TypeError(f"dtype is a {type(dtype).__name__}, accepted: a name, a torch.dtype")
 
 
-def get_indptr(x):
+def get_indptr(x: Tensor) -> Tensor:
     """[0, x[0], x[0] + x[1], …] as int64."""
     import torch
 
@@ -121,7 +129,7 @@ def get_indptr(x):
     return indptr
 
 
-def get_alibi_slopes(n_heads, device=None):
+def get_alibi_slopes(n_heads: int, device: Any = None) -> Tensor:
     """The slopes of ALiBi (Press et al., 2022) of each head, float32."""
     import torch
 
@@ -131,7 +139,8 @@ def get_alibi_slopes(n_heads, device=None):
     return torch.tensor(slopes, dtype=torch.float32, device=device)
 
 
-def check_shape_dtype_device(x, expected_shape, expected_dtype, expected_device, name):
+def check_shape_dtype_device(x: Tensor, expected_shape: Any, expected_dtype: Any,
+                             expected_device: Any, name: str) -> None:
     """Raises ValueError unless `x` is as expected; what is expected as None is not looked at."""
     if expected_shape is not None and tuple(x.shape) != tuple(expected_shape):
         raise ValueError(f"Invalid shape of {name}: expected {tuple(expected_shape)}, "
@@ -208,7 +217,8 @@ class FP4Tensor:
         original_shape: the shape in elements, or None.
     """
 
-    def __init__(self, data, scale, scale_start_index=0, original_shape=None):
+    def __init__(self, data: Any, scale: float | Tensor, scale_start_index: int = 0,
+                 original_shape: Any = None) -> None:
         if dtype_name(data.dtype) != "uint8":
             raise ValueError(f"data: dtype is {data.dtype}, expected uint8")
         if dtype_name(scale.dtype) != "float8_e4m3fn":
@@ -227,7 +237,7 @@ class FP4Tensor:
 
 # --- devices
 
-def get_compute_capability(device):
+def get_compute_capability(device: Any) -> tuple[int, int]:
     """(major, minor) of a CUDA device; ValueError for another."""
     import torch
 
@@ -238,7 +248,7 @@ def get_compute_capability(device):
 
 
 @functools.lru_cache(maxsize=None)
-def get_device_sm_count(device):
+def get_device_sm_count(device: Any) -> int:
     """Multiprocessors of a CUDA device."""
     import torch
 
@@ -250,7 +260,7 @@ def _has_capability(device, *majors, minor=None):
     return major in majors and (minor is None or minor == found_minor)
 
 
-def device_support_pdl(device):
+def device_support_pdl(device: Any) -> bool:
     """Whether launches on `device` may overlap (programmatic dependent launch)."""
     import torch
 
@@ -259,79 +269,80 @@ def device_support_pdl(device):
     return get_compute_capability(device)[0] >= 9
 
 
-def is_sm90a_supported(device):
+def is_sm90a_supported(device: Any) -> bool:
     """Whether the device is an SM90."""
     return _has_capability(device, 9)
 
 
-def is_sm100a_supported(device):
+def is_sm100a_supported(device: Any) -> bool:
     """Whether the device is of compute capability 10."""
     return _has_capability(device, 10)
 
 
-def is_sm100f_supported(device):
+def is_sm100f_supported(device: Any) -> bool:
     """Whether the device is of compute capability 10."""
     return _has_capability(device, 10)
 
 
-def is_sm110a_supported(device):
+def is_sm110a_supported(device: Any) -> bool:
     """Whether the device is of compute capability 11."""
     return _has_capability(device, 11)
 
 
-def is_sm12x_supported(device):
+def is_sm12x_supported(device: Any) -> bool:
     """Whether the device is of compute capability 12."""
     return _has_capability(device, 12)
 
 
-def is_sm120a_supported(device):
+def is_sm120a_supported(device: Any) -> bool:
     """Whether the device is an SM120."""
     return _has_capability(device, 12, minor=0)
 
 
-def is_sm120f_supported(device):
+def is_sm120f_supported(device: Any) -> bool:
     """Whether the device is of compute capability 12."""
     return _has_capability(device, 12)
 
 
-def is_sm121a_supported(device):
+def is_sm121a_supported(device: Any) -> bool:
     """Whether the device is an SM121."""
     return _has_capability(device, 12, minor=1)
 
 
-def is_cvt_rs_supported(device=None):
+def is_cvt_rs_supported(device: Any = None) -> bool:
     """Whether the device rounds stochastically when it converts: SM100 and SM103."""
     return device is not None and _has_capability(device, 10)
 
 
-def determine_gemm_backend(device):
+def determine_gemm_backend(device: Any) -> str:
     """"sm90" on an SM90, else "sm80"."""
     return "sm90" if _has_capability(device, 9) else "sm80"
 
 
-def is_fa3_backend_supported(pos_encoding_mode, use_fp16_qk_reductions, use_custom_mask, dtype_q,
-                             dtype_kv):
+def is_fa3_backend_supported(pos_encoding_mode: int, use_fp16_qk_reductions: bool,
+                             use_custom_mask: bool, dtype_q: Any, dtype_kv: Any) -> Any:
     """Whether the kernels of SM90 take these options: no position encoding, mask or fp16 sums."""
     return (pos_encoding_mode == PosEncodingMode.NONE.value and not use_fp16_qk_reductions
             and not use_custom_mask)
 
 
-def is_fa3_prefill_head_dim_supported(head_dim_qk, head_dim_vo):
+def is_fa3_prefill_head_dim_supported(head_dim_qk: int, head_dim_vo: int) -> bool:
     """Whether the original's kernels of SM90 know these head sizes."""
     return (head_dim_qk, head_dim_vo) in ((64, 64), (128, 128), (192, 128), (256, 256))
 
 
-def is_cutlass_backend_supported(pos_encoding_mode, use_fp16_qk_reductions, use_custom_mask,
-                                 dtype_q, dtype_kv):
+def is_cutlass_backend_supported(pos_encoding_mode: int, use_fp16_qk_reductions: bool,
+                                 use_custom_mask: bool, dtype_q: Any, dtype_kv: Any) -> Any:
     """As is_fa3_backend_supported(), for 16-bit dtypes alone."""
     is_16_bit = not any(dtype_name(t).startswith("float8") for t in (dtype_q, dtype_kv))
     return is_16_bit and is_fa3_backend_supported(
         pos_encoding_mode, use_fp16_qk_reductions, use_custom_mask, dtype_q, dtype_kv)
 
 
-def determine_attention_backend(device, pos_encoding_mode, use_fp16_qk_reductions,
-                                use_custom_mask, dtype_q, dtype_kv, *, head_dim_qk=None,
-                                head_dim_vo=None):
+def determine_attention_backend(device: Any, pos_encoding_mode: int, use_fp16_qk_reductions: bool,
+                                use_custom_mask: bool, dtype_q: Any, dtype_kv: Any, *,
+                                head_dim_qk: int | None = None,
+                                head_dim_vo: int | None = None) -> str:
     """"fa3" where the kernels of SM90 take the options, else "fa2"."""
     if not is_sm90a_supported(device):
         return "fa2"
@@ -343,27 +354,28 @@ def determine_attention_backend(device, pos_encoding_mode, use_fp16_qk_reduction
     return "fa3" if takes else "fa2"
 
 
-def determine_mla_backend(device):
+def determine_mla_backend(device: Any) -> str:
     """"fa3" on an SM90, else "fa2"."""
     return "fa3" if is_sm90a_supported(device) else "fa2"
 
 
-def has_flashinfer_jit_cache():
+def has_flashinfer_jit_cache() -> bool:
     """True: nothing has to be warmed up, since kernels take well under a second to compile."""
     return True
 
 
-def has_flashinfer_cubin():
+def has_flashinfer_cubin() -> bool:
     """True: no cubin has to be downloaded."""
     return True
 
 
-def get_trtllm_gen_multi_ctas_kv_counter_bytes(batch_size, num_qo_heads, sm_count):
+def get_trtllm_gen_multi_ctas_kv_counter_bytes(
+        batch_size: int, num_qo_heads: int, sm_count: int) -> int:
     """Bytes of zeros that a caller of the block-table functions may share among calls."""
     return 4 * max(batch_size * num_qo_heads, sm_count)
 
 
-def set_log_level(lvl_str):
+def set_log_level(lvl_str: str) -> None:
     """Accepted levels are those of LogLevel, in lower case."""
     if lvl_str.upper() not in LogLevel.__members__:
         names = ", ".join(name.lower() for name in LogLevel.__members__)
@@ -374,16 +386,15 @@ def set_log_level(lvl_str):
 
 # --- registration
 
-def register_custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None):
+def register_custom_op(name: str, fn: Any = None, /, *, mutates_args: Any, device_types: Any = None,
+                       schema: Any = None) -> Any:
     """Returns functions as they are: operators of this package are registered already."""
     return lambda function: function
 
 
-def register_fake_op(name, fn=None):
+def register_fake_op(name: str, fn: Any = None) -> Any:
     """As register_custom_op()."""
     return lambda function: function
 
 
-get_shuffle_matrix_a_row_indices = pending("get_shuffle_matrix_a_row_indices")
-get_shuffle_matrix_sf_a_row_indices = pending("get_shuffle_matrix_sf_a_row_indices")
 prepare_jit_additional_args = pending("prepare_jit_additional_args")

@@ -185,10 +185,159 @@ def test_what_is_wrong_is_named():
         flashinfer.mxfp8_quantize(x[:, :32], alignment=33)
     with pytest.raises(NotImplementedError, match="sf_vec_size is 8"):
         flashinfer.fp4_quantize(x, None, 8)
-    with pytest.raises(NotImplementedError, match="do_shuffle"):
-        flashinfer.nvfp4_quantize(x, 1.0, do_shuffle=True)
+    with pytest.raises(ValueError, match="sfLayout: is layout_linear"):
+        flashinfer.nvfp4_quantize(x, 1.0, SfLayout.layout_linear, do_shuffle=True)
+    with pytest.raises(ValueError, match="k_cache: shape is"):
+        flashinfer.nvfp4_quantize_paged_kv_cache(x[None, None], x[None, None])
+    mask = np.zeros(2, np.int32)
+    with pytest.raises(ValueError, match="a: shape is .*multiple of 16"):
+        flashinfer.scaled_fp4_grouped_quantize(x, mask, mask)
+    with pytest.raises(ValueError, match=r"mask: shape is \[2\], expected \[1\]"):
+        flashinfer.mxfp8_grouped_quantize(np.ones((1, 4, 32), np.float32), mask)
+    with pytest.raises(ValueError, match="mask: is float32, expected int32"):
+        flashinfer.mxfp8_grouped_quantize(np.ones((1, 4, 32), np.float32), np.ones(1, np.float32))
+    with pytest.raises(ValueError, match=r"a_global_sf: shape is \[1\], expected \[2\]"):
+        flashinfer.scaled_fp4_grouped_quantize(np.ones((2, 4, 32), np.float32), mask,
+                                               np.ones(1, np.float32))
     with pytest.raises(ValueError, match="backend is 'cute-dsl'"):
         flashinfer.mxfp4_quantize(x[:, :32], backend="cute-dsl")
+
+
+def grouped_scales(scales, rows, blocks):
+    """Scales [32, 4, row tiles, 4, block tiles, groups] as [groups, rows, blocks]."""
+    groups = scales.shape[-1]
+    found = np.empty((groups, rows, blocks), scales.dtype)
+    for g in range(groups):
+        for m in range(rows):
+            for k in range(blocks):
+                found[g, m, k] = scales[m % 32, m // 32 % 4, m // 128, k % 4, k // 4, g]
+    return found
+
+
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_nvfp4_of_groups(tensors, rng, is_gated):
+    groups, rows, size = 2, 130, 80
+    given = rng.standard_normal((groups, rows, 2 * size if is_gated else size))
+    a = tensors.make(given, "bfloat16")
+    factors = tensors.make(np.array([2.0, 5.0]), "float32")
+    mask = tensors.make(np.array([130, 7], np.int32))
+    function = (flashinfer.silu_and_mul_scaled_nvfp4_experts_quantize if is_gated
+                else flashinfer.scaled_fp4_grouped_quantize)
+    q, scales = function(a, mask, factors)
+    assert tuple(q.shape) == (rows, size // 2, groups)
+    assert tuple(scales.shape) == (32, 4, 2, 4, 2, groups)
+    assert scales.dtype == tensors.dtype("float8_e4m3fn")
+    found = grouped_scales(tensors.read(scales), rows, size // 16)
+    for g in range(groups):
+        x = flashinfer.silu_and_mul(a[g]) if is_gated else a[g]
+        one = flashinfer.nvfp4_quantize(x, factors[g:g + 1], SfLayout.layout_linear)
+        np.testing.assert_array_equal(tensors.read(q)[..., g], tensors.read(one[0]))
+        codes = np.ascontiguousarray(tensors.read(one[1])).view(ml_dtypes.float8_e4m3fn)
+        np.testing.assert_array_equal(found[g], codes.astype(np.float64))
+
+
+def test_mxfp8_of_groups(tensors, rng):
+    groups, rows, size, padded = 3, 33, 96, 128
+    a = tensors.make(rng.standard_normal((groups, rows, size)) * 9, "float16")
+    mask = tensors.make(np.array([33, 0, 4], np.int32))
+    q, scales = flashinfer.mxfp8_grouped_quantize(a, mask)
+    assert tuple(q.shape) == (rows, padded, groups)
+    assert tuple(scales.shape) == (32, 4, 1, 4, 1, groups)
+    codes = grouped_scales(tensors.read(scales), rows, padded // 32).astype(np.float64)
+    values = np.zeros((groups, rows, padded))
+    values[..., :size] = tensors.read(a)
+    amax = np.abs(values.reshape(groups, rows, -1, 32)).max(axis=-1)
+    expected = np.where(amax > 0, np.ceil(np.log2(np.where(amax > 0, amax, 1) / 448)) + 127, 0)
+    np.testing.assert_array_equal(codes, expected)
+    factor = np.repeat(2.0 ** (codes - 127), 32, axis=-1)
+    np.testing.assert_array_equal(
+        tensors.read(q).transpose(2, 0, 1),
+        (values / factor).astype(ml_dtypes.float8_e4m3fn).astype(np.float64))
+
+
+def test_nvfp4_of_a_gated_activation(tensors, rng):
+    x = tensors.make(rng.standard_normal((9, 128)), "bfloat16")
+    scale = tensors.make(np.full(1, 3.0), "float32")
+    for layout in ({}, {"is_sf_8x4_layout": True}, {"is_sf_swizzled_layout": False}):
+        q, scales = flashinfer.silu_and_mul_nvfp4_quantize(x, scale, **layout)
+        expected = flashinfer.fp4_quantize(flashinfer.silu_and_mul(x), scale, **layout)
+        np.testing.assert_array_equal(tensors.read(q), tensors.read(expected[0]))
+        np.testing.assert_array_equal(tensors.read(scales), tensors.read(expected[1]))
+
+
+@pytest.mark.parametrize("kv_layout", ["HND", "NHD"])
+@pytest.mark.parametrize("gives_scales", [False, True])
+def test_nvfp4_of_a_paged_cache(tensors, rng, kv_layout, gives_scales):
+    pages, heads, tokens, dim = 2, 3, 8, 128
+    blocks = dim // 16
+    by_head = rng.standard_normal((2, pages, heads, tokens, dim))
+    given = by_head if kv_layout == "HND" else by_head.swapaxes(2, 3)
+    k, v = (tensors.make(np.ascontiguousarray(x), "bfloat16") for x in given)
+    factors = [tensors.make(np.full(1, f), "float32") for f in (90.0, 70.0)]
+    result = flashinfer.nvfp4_quantize_paged_kv_cache(
+        k, v, kv_layout, *(factors if gives_scales else ()))
+    for i, cache in enumerate((k, v)):
+        values = tensors.read(cache)
+        factor = (90.0, 70.0)[i] if gives_scales else 448 / np.abs(values).max()
+        assert abs(result[2 + i] * factor - 1) < 1e-6 and isinstance(result[2 + i], float)
+        q, scales = tensors.read(result[0][i]), tensors.read(result[1][i])
+        assert q.shape == values.shape[:3] + (dim // 2,)
+        assert scales.shape == values.shape[:3] + (blocks,)
+        if kv_layout == "NHD":
+            values, q, scales = (x.swapaxes(1, 2) for x in (values, q, scales))
+        if i == 1:  # back from where token t and block s are
+            flat = np.ascontiguousarray(scales).reshape(pages, heads, -1)
+            scales = np.empty_like(scales)
+            for t in range(tokens):
+                for s in range(blocks):
+                    scales[:, :, t, s] = flat[:, :, t // 4 * 4 * blocks + s * 4 + t % 4]
+        amax = np.abs(values).reshape(pages, heads, tokens, blocks, 16).max(axis=-1)
+        np.testing.assert_allclose(scales, amax * factor / 6, rtol=2.0**-4, atol=2.0**-9)
+        back = unpacked(q) * np.repeat(scales, 16, axis=-1) / factor
+        assert (np.abs(back - values) <= np.repeat(amax, 16, axis=-1) * 0.2).all()
+
+
+SHUFFLED = {16: lambda r: r % 2 * 8 + r // 2, 32: lambda r: r % 4 * 8 + r // 4}
+
+
+@pytest.mark.parametrize("epilogue_tile_m, block", [(128, 32), (64, 16), (256, 32)])
+def test_shuffled_rows(tensors, rng, epilogue_tile_m, block):
+    from flashinfer import fused_moe, utils
+
+    values = rng.integers(0, 256, (256, 8)).astype(np.uint8)
+    x = tensors.make(values)
+    expected = np.empty_like(values)
+    for row in range(256):
+        expected[row // block * block + SHUFFLED[block](row % block)] = values[row]
+    np.testing.assert_array_equal(
+        tensors.read(flashinfer.shuffle_matrix_a(x, epilogue_tile_m)), expected)
+    rows = utils.get_shuffle_matrix_a_row_indices(x, epilogue_tile_m)
+    np.testing.assert_array_equal(values[np.asarray(rows)], expected)
+    scales = flashinfer.shuffle_matrix_sf_a(x, epilogue_tile_m)
+    np.testing.assert_array_equal(
+        linear_scales(tensors.read(scales), SfLayout.layout_128x4, 256, 8), expected)
+    gated = tensors.read(fused_moe.reorder_rows_for_gated_act_gemm(x))
+    np.testing.assert_array_equal(gated[0::2], values[:128])
+    np.testing.assert_array_equal(gated[1::2], values[128:])
+    with pytest.raises(ValueError, match="input_tensor: shape is"):
+        flashinfer.shuffle_matrix_a(x[:8], epilogue_tile_m)
+    with pytest.raises(ValueError, match="multiples of 128 and 4"):
+        flashinfer.shuffle_matrix_sf_a(x[:, :6], epilogue_tile_m)
+    with pytest.raises(ValueError, match="num_elts_per_sf: is 8"):
+        flashinfer.shuffle_matrix_sf_a(x, epilogue_tile_m, 8)
+
+
+def test_shuffled_nvfp4(tensors, rng):
+    x = tensors.make(rng.standard_normal((128, 64)), "bfloat16")
+    scale = tensors.make(np.full(1, 2.0), "float32")
+    q, scales = flashinfer.nvfp4_quantize(x, scale, do_shuffle=True)
+    plain = flashinfer.nvfp4_quantize(x, scale, SfLayout.layout_linear)
+    to = np.array([row // 32 * 32 + SHUFFLED[32](row % 32) for row in range(128)])
+    np.testing.assert_array_equal(tensors.read(q)[to], tensors.read(plain[0]))
+    assert tuple(scales.shape) == (128, 4)
+    np.testing.assert_array_equal(
+        linear_scales(tensors.read(scales), SfLayout.layout_128x4, 128, 4)[to],
+        tensors.read(plain[1]))
 
 
 def test_scales_over_four_or_six():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing truth values into bits. The work is the host's: tensors on a device are copied there
-and back, which waits for the device."""
+"""Packing truth values into bits, where they are."""
+from __future__ import annotations
+
 from .._binding import lib
-from .._tensors import as_dtype, dtype_name, empty, like_device, on_host
+from .._tensors import Tensor, as_dtype, dense, dtype_name, empty, like_device, on_host
 
 
 def _is_little(bitorder):
@@ -12,12 +13,11 @@ def _is_little(bitorder):
 
 
 def _truth_values(x):
-    """`x` on the host, as bool or uint8."""
-    host = on_host(x)
-    return host if dtype_name(host.dtype) in ("bool", "uint8") else as_dtype(host, "bool")
+    """`x` as dense bool or uint8."""
+    return dense(x if dtype_name(x.dtype) in ("bool", "uint8") else as_dtype(x, "bool"))
 
 
-def packbits(x, bitorder="big"):
+def packbits(x: Tensor, bitorder: str = "big") -> Tensor:
     """Packs truth values into bits, as numpy.packbits does; the last byte is filled with zeros.
 
     Args:
@@ -29,14 +29,17 @@ def packbits(x, bitorder="big"):
         ``[ceil(n / 8)]``, uint8.
     """
     is_little = _is_little(bitorder)
-    host = _truth_values(x)
-    packed = empty(((host.shape[0] + 7) // 8,), host, "uint8")
-    lib.packbits(host, packed, is_little)
-    return like_device(packed, x)
+    values = _truth_values(x)
+    packed = empty(((values.shape[0] + 7) // 8,), values, "uint8")
+    lib.packbits(values, packed, is_little)
+    return packed
 
 
-def segment_packbits(x, indptr, bitorder="big"):
+def segment_packbits(x: Tensor, indptr: Tensor, bitorder: str = "big") -> tuple[Tensor, Tensor]:
     """Packs each segment on its own, so that every segment begins on a byte.
+
+    How many bytes there are depends on `indptr`, which is read on the host; where it is on a
+    device that is waited for.
 
     Args:
         x: ``[indptr[num_segments]]``, as in packbits().
@@ -46,8 +49,8 @@ def segment_packbits(x, indptr, bitorder="big"):
         (uint8 bytes, ``[num_segments + 1]`` int32: where segments begin in them)
     """
     is_little = _is_little(bitorder)
-    host, host_indptr = _truth_values(x), as_dtype(on_host(indptr), "int32")
+    values, host_indptr = _truth_values(x), as_dtype(on_host(indptr), "int32")
     packed_indptr = empty(tuple(host_indptr.shape), host_indptr)
-    packed = empty((lib.segment_packbits_bytes(host_indptr),), host, "uint8")
-    lib.segment_packbits(host, host_indptr, packed, packed_indptr, is_little)
-    return like_device(packed, x), like_device(packed_indptr, indptr)
+    packed = empty((lib.segment_packbits_bytes(host_indptr),), values, "uint8")
+    lib.segment_packbits(values, host_indptr, packed, packed_indptr, is_little)
+    return packed, like_device(packed_indptr, indptr)

@@ -5,11 +5,27 @@ A byte holds two values, the first in its low half. NVFP4: 16 elements of a row 
 of global_scale · amax / 6, and a value is q · scale / global_scale; MXFP4: 32 share a power of two,
 amax / 6 rounded up. Scales lie as SfLayout says and are kept as uint8.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from .._binding import lib
-from .._pending import not_yet, pending
-from .._tensors import as_bytes, as_dtype, dtype_name, empty, on_host, scalar_or_tensor
+from .._pending import not_yet
+from .._row_shuffle import shuffle_matrix_a, shuffle_matrix_sf_a
+from .._tensors import (
+    Tensor,
+    as_bytes,
+    as_dtype,
+    dense,
+    dtype_name,
+    dtype_named,
+    empty,
+    on_host,
+    scalar_or_tensor,
+)
 from ..tllm_enums import SfLayout
 from ..utils import _check_kv_layout, ceil_div, round_up
+from .masked_groups import scaled_fp4_grouped_quantize
 
 
 def _check_backend(backend):
@@ -55,9 +71,10 @@ def _quantize(x, kind, block, layout, global_scale):
     return q, scales.reshape((-1, columns))
 
 
-def fp4_quantize(input, global_scale=None, sf_vec_size=16, sf_use_ue8m0=False,
-                 is_sf_swizzled_layout=True, is_sf_8x4_layout=False,
-                 is_global_scale_inversed=False, enable_pdl=None, backend="cuda"):
+def fp4_quantize(input: Tensor, global_scale: Any = None, sf_vec_size: int = 16,
+                 sf_use_ue8m0: bool = False, is_sf_swizzled_layout: bool = True,
+                 is_sf_8x4_layout: bool = False, is_global_scale_inversed: bool = False,
+                 enable_pdl: bool | None = None, backend: str = "cuda") -> tuple[Tensor, Tensor]:
     """Quantises blocks of a row that share a narrow scale.
 
     Args:
@@ -96,34 +113,42 @@ def _has_dense_rows(x):
     return stride == 1
 
 
-def nvfp4_quantize(a, a_global_sf, sfLayout=SfLayout.layout_128x4, do_shuffle=False,
-                   sf_vec_size=16, enable_pdl=None, backend="cuda", *,
-                   per_token_activation=False, expanded_idx_to_permuted_idx=None):
+def nvfp4_quantize(a: Tensor, a_global_sf: Any, sfLayout: Any = SfLayout.layout_128x4,
+                   do_shuffle: bool = False, sf_vec_size: int = 16, enable_pdl: bool | None = None,
+                   backend: str = "cuda", *, per_token_activation: bool = False,
+                   expanded_idx_to_permuted_idx: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """NVFP4 of a matrix.
 
     Args:
         a: ``[num_rows, hidden_size]``; float32, float16, bfloat16.
         a_global_sf: one float32: (448 · 6) / the largest |a|.
         sfLayout: where the scales lie.
-        do_shuffle: rows are put in the order that some kernels of SM100 read; not implemented.
+        do_shuffle: rows and scales are put in the order of shuffle_matrix_a(·, 128), with
+            layout_128x4; num_rows is then a multiple of 128 and hidden_size of 64.
         per_token_activation: a global scale for each row; not implemented.
 
     Returns:
         (``[num_rows, hidden_size / 2]`` uint8, ``[rows, blocks]`` uint8 scales)
     """
-    if do_shuffle:
-        not_yet("nvfp4_quantize: do_shuffle=True")
     if per_token_activation:
         not_yet("nvfp4_quantize: per_token_activation=True")
     if expanded_idx_to_permuted_idx is not None:
         raise ValueError("expanded_idx_to_permuted_idx is only supported with "
                          "per_token_activation=True")
     layout = SfLayout(sfLayout)
+    if do_shuffle:
+        if layout != SfLayout.layout_128x4:
+            raise ValueError(f"sfLayout: is {layout.name}, accepted with do_shuffle=True: "
+                             "layout_128x4")
+        q, scales = fp4_quantize(a, a_global_sf, sf_vec_size, is_sf_swizzled_layout=False,
+                                 backend=backend)
+        return shuffle_matrix_a(q, 128), shuffle_matrix_sf_a(scales, 128).reshape(scales.shape)
     return fp4_quantize(a, a_global_sf, sf_vec_size, False, layout != SfLayout.layout_linear,
                         layout == SfLayout.layout_8x4, False, enable_pdl, backend)
 
 
-def nvfp4_batched_quantize(a, a_global_sf, sf_vec_size=16):
+def nvfp4_batched_quantize(a: Tensor, a_global_sf: Any,
+                           sf_vec_size: int = 16) -> tuple[Tensor, Tensor]:
     """NVFP4 of a batch of matrices, each with scales in tiles of its own.
 
     Args:
@@ -144,7 +169,8 @@ def nvfp4_batched_quantize(a, a_global_sf, sf_vec_size=16):
     return q, scales
 
 
-def mxfp4_quantize(a, backend="cuda", enable_pdl=None, sfLayout=SfLayout.layout_128x4):
+def mxfp4_quantize(a: Tensor, backend: str = "cuda", enable_pdl: bool | None = None,
+                   sfLayout: Any = SfLayout.layout_128x4) -> tuple[Tensor, Tensor]:
     """MXFP4 of a matrix.
 
     Args:
@@ -164,7 +190,7 @@ def _dequantize(q, scales, kind, layout, dtype):
     return out
 
 
-def mxfp4_dequantize(a_fp4, a_sf, sfLayout=SfLayout.layout_128x4):
+def mxfp4_dequantize(a_fp4: Tensor, a_sf: Tensor, sfLayout: Any = SfLayout.layout_128x4) -> Tensor:
     """The reverse of mxfp4_quantize(), in host memory.
 
     Returns:
@@ -173,7 +199,7 @@ def mxfp4_dequantize(a_fp4, a_sf, sfLayout=SfLayout.layout_128x4):
     return _dequantize(on_host(a_fp4), on_host(a_sf), "mxfp4", SfLayout(sfLayout), "float32")
 
 
-def mxfp4_dequantize_host(weight, scale, group_size=32):
+def mxfp4_dequantize_host(weight: Tensor, scale: Tensor, group_size: int = 32) -> Tensor:
     """The values of MXFP4 with row-major scales.
 
     Args:
@@ -190,9 +216,10 @@ def mxfp4_dequantize_host(weight, scale, group_size=32):
     return _dequantize(weight, scale, "mxfp4", SfLayout.layout_linear, "float32")
 
 
-def e2m1_and_ufp8sf_scale_to_float(e2m1_tensor, ufp8_scale_tensor, global_scale_tensor=None,
-                                   sf_vec_size=16, ufp8_type=1, is_sf_swizzled_layout=True,
-                                   is_sf_8x4_layout=False):
+def e2m1_and_ufp8sf_scale_to_float(e2m1_tensor: Tensor, ufp8_scale_tensor: Tensor,
+                                   global_scale_tensor: Tensor | None = None, sf_vec_size: int = 16,
+                                   ufp8_type: int = 1, is_sf_swizzled_layout: bool = True,
+                                   is_sf_8x4_layout: bool = False) -> Tensor:
     """q · scale · global_scale, in host memory.
 
     Args:
@@ -213,7 +240,7 @@ def e2m1_and_ufp8sf_scale_to_float(e2m1_tensor, ufp8_scale_tensor, global_scale_
     return out
 
 
-def block_scale_interleave(unswizzled_sf):
+def block_scale_interleave(unswizzled_sf: Tensor) -> Tensor:
     """Row-major scales in tiles of 128 rows and 4 blocks; padding is 0.
 
     Args:
@@ -238,7 +265,7 @@ def block_scale_interleave(unswizzled_sf):
 nvfp4_block_scale_interleave = block_scale_interleave
 
 
-def nvfp4_kv_quantize(input, global_scale):
+def nvfp4_kv_quantize(input: Tensor, global_scale: Any) -> tuple[Tensor, Tensor]:
     """NVFP4 of rows of a KV cache, with row-major scales.
 
     Args:
@@ -251,7 +278,8 @@ def nvfp4_kv_quantize(input, global_scale):
     return _quantize(input, "nvfp4", 16, SfLayout.layout_linear, 1.0 / global_scale)
 
 
-def nvfp4_kv_dequantize(fp4_data, block_scales, global_scale, output_dtype="bfloat16"):
+def nvfp4_kv_dequantize(fp4_data: Tensor, block_scales: Tensor, global_scale: Any,
+                        output_dtype: Any = "bfloat16") -> Tensor:
     """q · scale · global_scale of rows of a KV cache.
 
     Args:
@@ -267,8 +295,10 @@ def nvfp4_kv_dequantize(fp4_data, block_scales, global_scale, output_dtype="bflo
     return as_dtype(values * global_scale, dtype_name(output_dtype))
 
 
-def nvfp4_kv_dequantize_paged(paged_kv_cache, kv_cache_sf, block_tables, seq_lens, k_scale,
-                              v_scale, output_k, output_v, kv_layout="NHD"):
+def nvfp4_kv_dequantize_paged(paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                              kv_cache_sf: tuple[Tensor, Tensor], block_tables: Tensor,
+                              seq_lens: Tensor, k_scale: float | Tensor, v_scale: float | Tensor,
+                              output_k: Tensor, output_v: Tensor, kv_layout: str = "NHD") -> None:
     """The keys and values of a paged cache of NVFP4, in the order of their tokens.
 
     Args:
@@ -303,13 +333,76 @@ def _tokens(cache, pages, length):
     return tokens.reshape((-1, heads, size))[:length].reshape((length * heads, size))
 
 
-def get_fp4_quantization_module(backend):
+def get_fp4_quantization_module(backend: str) -> Any:
     """The library's functions, under the name of the original's module."""
     return lib
 
 
-nvfp4_quantize_paged_kv_cache = pending("nvfp4_quantize_paged_kv_cache")
-scaled_fp4_grouped_quantize = pending("scaled_fp4_grouped_quantize")
-shuffle_matrix_a = pending("shuffle_matrix_a")
-shuffle_matrix_sf_a = pending("shuffle_matrix_sf_a")
-silu_and_mul_nvfp4_quantize = pending("silu_and_mul_nvfp4_quantize")
+def _global_scale_of(cache):
+    """448 / the largest |x|, as one float32 beside `cache`."""
+    scale = empty((1,), cache, "float32")
+    scale[...] = 448.0 / max(float(abs(as_dtype(cache, "float32")).max()), 1e-12)
+    return scale
+
+
+def nvfp4_quantize_paged_kv_cache(k_cache: Tensor, v_cache: Tensor, kv_layout: str = "HND",
+                                  k_global_sf: Any = None, v_global_sf: Any = None) -> Any:
+    """NVFP4 of a paged cache, with the scales of values interleaved as kernels of SM100 read them.
+
+    Args:
+        k_cache: ``[num_pages, num_kv_heads, page_size, head_dim]`` (NHD: the middle two the other
+            way round), float16 or bfloat16; page_size a multiple of 4, head_dim of 64.
+        v_cache: likewise.
+        k_global_sf, v_global_sf: one float32 each that multiplies keys and values: 448 / the
+            largest |x| when None, for which a device is waited for.
+
+    Returns:
+        ((k, v), (k scales, v scales), k_global_scale, v_global_scale): as the caches with
+        head_dim / 2 uint8; scales with head_dim / 16 float8_e4m3fn, those of values with four
+        tokens next to each other: token t and block s of a page at ``t // 4 · 4 · blocks + s · 4 +
+        t % 4``; numbers, 1 / the global scales
+    """
+    _check_kv_layout(kv_layout)
+    tokens = 1 if kv_layout == "NHD" else 2
+    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
+        if len(cache.shape) != 4 or cache.shape[tokens] % 4 or cache.shape[3] % 64:
+            raise ValueError(f"{name}: shape is {list(cache.shape)}, expected four dimensions, "
+                             "page_size a multiple of 4 and head_dim of 64")
+    values, scales, factors = [], [], []
+    for cache, global_sf in ((k_cache, k_global_sf), (v_cache, v_global_sf)):
+        global_sf = _global_scale_of(cache) if global_sf is None else global_sf
+        q, sf = fp4_quantize(cache.reshape((-1, cache.shape[3])), global_sf,
+                             is_sf_swizzled_layout=False)
+        values.append(q.reshape(tuple(cache.shape[:3]) + (-1,)))
+        scales.append(sf.reshape(tuple(cache.shape[:3]) + (-1,)))
+        factors.append(1.0 / float(global_sf.item() if hasattr(global_sf, "item") else global_sf))
+    scales[1] = _interleaved_tokens(scales[1], tokens)
+    dtype = dtype_named(k_cache, "float8_e4m3fn")
+    return tuple(values), tuple(s.view(dtype) for s in scales), *factors
+
+
+def _interleaved_tokens(scales, tokens):
+    """Scales of a page ``[…, page_size, …, blocks]`` with four tokens next to each other: numbers
+    in the order (t // 4, s, t % 4), read as ``[page_size, blocks]`` again."""
+    by_head = scales.swapaxes(1, 2) if tokens == 1 else scales
+    pages, heads, page_size, blocks = by_head.shape
+    moved = by_head.reshape((pages, heads, page_size // 4, 4, blocks)).swapaxes(3, 4)
+    moved = moved.reshape((pages, heads, page_size, blocks))
+    return dense(moved.swapaxes(1, 2) if tokens == 1 else moved)
+
+
+def silu_and_mul_nvfp4_quantize(input: Tensor, global_scale: Any, sf_vec_size: int = 16,
+                                is_sf_swizzled_layout: bool = True, is_sf_8x4_layout: bool = False,
+                                enable_pdl: bool | None = None) -> tuple[Tensor, Tensor]:
+    """fp4_quantize() of silu_and_mul(input), which is rounded to the dtype of `input`.
+
+    Args:
+        input: ``[num_rows, 2 · hidden_size]``.
+
+    Returns:
+        (``[num_rows, hidden_size / 2]`` uint8, ``[rows, blocks]`` uint8 scales)
+    """
+    from ..activation import silu_and_mul
+
+    return fp4_quantize(silu_and_mul(input), global_scale, sf_vec_size, False,
+                        is_sf_swizzled_layout, is_sf_8x4_layout)

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantisation to 8 bits: MXFP8 (OCP Microscaling Formats 1.0, 2023), and scales per group."""
+from __future__ import annotations
+
+from typing import Any
+
 from .._binding import lib
-from .._pending import pending
-from .._tensors import dtype_name, empty
+from .._tensors import Tensor, dtype_name, empty
 from ..tllm_enums import SfLayout
 from ..utils import round_up
+from .masked_groups import mxfp8_grouped_quantize
 
 _BLOCK = 32
 
@@ -22,8 +26,9 @@ def _num_rows(x):
     return rows
 
 
-def mxfp8_quantize(input, is_sf_swizzled_layout=True, alignment=32, enable_pdl=None,
-                   backend="cuda", sf_swizzle_layout=None):
+def mxfp8_quantize(input: Tensor, is_sf_swizzled_layout: bool = True, alignment: int = 32,
+                   enable_pdl: bool | None = None, backend: str = "cuda",
+                   sf_swizzle_layout: Any = None) -> tuple[Tensor, Tensor]:
     """Quantises blocks of 32 elements of a row that share a power of two.
 
     Args:
@@ -51,7 +56,8 @@ def mxfp8_quantize(input, is_sf_swizzled_layout=True, alignment=32, enable_pdl=N
     return q, scales
 
 
-def mxfp8_dequantize_host(input, scale_tensor, is_sf_swizzled_layout=True, sf_swizzle_layout=None):
+def mxfp8_dequantize_host(input: Tensor, scale_tensor: Tensor, is_sf_swizzled_layout: bool = True,
+                          sf_swizzle_layout: Any = None) -> Tensor:
     """The reverse of mxfp8_quantize(), in host memory.
 
     Args:
@@ -68,9 +74,10 @@ def mxfp8_dequantize_host(input, scale_tensor, is_sf_swizzled_layout=True, sf_sw
     return out
 
 
-def per_token_group_quant_8bit(x, group_size, eps=1e-10, dst_dtype=None,
-                               column_major_scales=False, scale_tma_aligned=False,
-                               scale_ue8m0=False, backend="cutile"):
+def per_token_group_quant_8bit(x: Tensor, group_size: int, eps: float = 1e-10,
+                               dst_dtype: Any = None, column_major_scales: bool = False,
+                               scale_tma_aligned: bool = False, scale_ue8m0: bool = False,
+                               backend: str = "cutile") -> tuple[Tensor, Tensor]:
     """Quantises groups of a row that share a float32 scale: the largest |x| of the group divided
     by the largest number of the dtype.
 
@@ -115,5 +122,3 @@ def _check_backend(backend):
     if backend not in ("cuda", "auto"):
         raise ValueError(f"backend is {backend!r}, accepted: cuda, auto")
 
-
-mxfp8_grouped_quantize = pending("mxfp8_grouped_quantize")

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of NVFP4 that choose between scales of amax / 6 and amax / 4 for each block."""
+from __future__ import annotations
+
 import dataclasses
 import enum
+from typing import Any
 
 
 class NVFP44Over6ErrMode(enum.IntEnum):
@@ -43,10 +46,10 @@ class NVFP44Over6Config:
         object.__setattr__(self, "err_mode", mode)
 
     @property
-    def err_mode_name(self):
+    def err_mode_name(self) -> Any:
         return self.err_mode.name
 
 
-def nvfp4_e4m3_max(nvfp4_4over6_config=None):
+def nvfp4_e4m3_max(nvfp4_4over6_config: Any = None) -> Any:
     """The largest scale of a block: 448, or what the settings say."""
     return 448.0 if nvfp4_4over6_config is None else float(nvfp4_4over6_config.e4m3_max)
