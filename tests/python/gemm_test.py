@@ -119,6 +119,30 @@ def test_groupwise(tensors, rng, mode):
         check_product(tensors.read(same), values[0] @ values[1][0].T, "bfloat16", 256)
 
 
+@pytest.mark.parametrize("rows", [24, 2])
+@pytest.mark.parametrize("n", [128, 256])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_groupwise_with_scales_as_trtllm_has_them(tensors, rng, rows, n, is_transposed):
+    a = tensors.make(rng.standard_normal((rows, 256)), "float8_e4m3fn")
+    b = tensors.make(rng.standard_normal((n, 256)), "float8_e4m3fn")
+    a_scale = rng.uniform(0.5, 1, (rows, 2)).astype(np.float32)
+    b_scale = rng.uniform(0.5, 1, (n // 128, 2)).astype(np.float32)
+    expected = (scaled(tensors.read(a), a_scale, 1, 128)
+                @ scaled(tensors.read(b), b_scale, 128, 128).T)
+    a_given = tensors.make(np.ascontiguousarray(a_scale.T))  # m next to each other
+    b_given = tensors.make(b_scale)
+    if not is_transposed:
+        a_given = a_given.T
+    else:
+        b_given = b_given.T
+    found = gemm.gemm_fp8_nt_groupwise(a, b, a_given, b_given, backend="trtllm")
+    check_product(tensors.read(found), expected, "bfloat16", 256)
+    with pytest.raises(ValueError, match="b_scale: shape is"):
+        gemm.gemm_fp8_nt_groupwise(a, b, a_given, b_given[:0], backend="trtllm")
+    with pytest.raises(ValueError, match="backend: is 'magic'"):
+        gemm.gemm_fp8_nt_groupwise(a, b, a_given, b_given, backend="magic")
+
+
 def test_blockscaled(tensors, rng):
     a = tensors.make(rng.standard_normal((256, 128)), "float8_e4m3fn")
     b = tensors.make(rng.standard_normal((128, 128)), "float8_e4m3fn")
@@ -193,3 +217,34 @@ def test_wrong_arguments():
         flashinfer.mm_bf16(a, a.T, backend="magic")
     with pytest.raises(NotImplementedError, match="mm_fp4"):
         flashinfer.mm_fp4(a, a, None, None)
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm_persistent", "gemm_descriptor_persistent"])
+@pytest.mark.parametrize("dtype, out_dtype", [("float16", None), ("bfloat16", "float32"),
+                                              ("float8_e4m3fn", None)])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_products_of_triton(tensors, rng, name, dtype, out_dtype, beta):
+    function = getattr(flashinfer.triton.sm_constraint_gemm, name)
+    a = tensors.make(rng.standard_normal((9, 64)), dtype)
+    b = tensors.make(rng.standard_normal((24, 64)), dtype)
+    result = out_dtype or ("bfloat16" if dtype == "float8_e4m3fn" else dtype)
+    c = tensors.make(rng.standard_normal((9, 24)), result)
+    expected = 2 * tensors.read(a) @ tensors.read(b).T + beta * tensors.read(c)
+    if beta == 0 and dtype == "float16":
+        c = None
+    options = {} if name == "gemm" else {"num_sms": 16}
+    found = function(a, b if "descriptor" in name else b.T, c, 2.0, beta, out_dtype, **options)
+    assert c is None or found is c
+    assert found.dtype == tensors.dtype(result)
+    check_product(tensors.read(found), expected, result, 64)
+
+
+def test_what_products_of_triton_do_not_take():
+    gemm_of = flashinfer.triton.sm_constraint_gemm.gemm
+    a = np.ones((3, 16), np.float16)
+    with pytest.raises(ValueError, match="b: shape is"):
+        gemm_of(a, a)
+    with pytest.raises(ValueError, match="beta: is 1.0, but there is no c"):
+        gemm_of(a, a.T, beta=1.0)
+    with pytest.raises(ValueError, match="c: is float32 of shape"):
+        gemm_of(a, a.T, np.ones((3, 3), np.float32))

@@ -82,8 +82,55 @@ def test_quantised_outputs(tensors, rng, fp8, as_tensor):
     np.testing.assert_array_equal(tensors.read(x), values[0])
 
 
+@pytest.mark.parametrize("dtype, out_dtype", [("bfloat16", None), ("bfloat16", "bfloat16"),
+                                              ("bfloat16", "float8_e4m3fn"), ("float32", None)])
+def test_fused_rmsnorm_silu(tensors, rng, dtype, out_dtype):
+    x = tensors.make(rng.standard_normal((5, 96)) * 3, dtype)
+    weight = tensors.make(rng.standard_normal(96), dtype)
+    out = None if out_dtype is None else tensors.full((5, 96), np.nan, out_dtype)
+    result = flashinfer.fused_rmsnorm_silu(x, weight, 1e-5, out)
+    assert out is None or result is out
+    normed = rms(tensors.read(x), tensors.read(weight), 1e-5)
+    check_close(tensors.read(result), normed / (1 + np.exp(-normed)), out_dtype or dtype,
+                scale=2.0**-5 if out_dtype == "float8_e4m3fn" else 1.0)
+
+
+def test_fused_rmsnorm_silu_of_fp4(rng):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("torch has no type of four bits")
+    x = torch.from_numpy(rng.standard_normal((5, 64))).to(torch.bfloat16)
+    weight = torch.ones(64, dtype=torch.bfloat16)
+    out = torch.zeros((5, 32), dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    q, scales = flashinfer.fused_rmsnorm_silu(x, weight, out=out)
+    assert q is out and scales.shape == (5, 4) and scales.dtype == torch.float8_e4m3fn
+    normed = rms(x.double().numpy(), 1.0, 1e-6)
+    expected = normed / (1 + np.exp(-normed))
+    codes = q.view(torch.uint8).numpy()
+    grid = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    found = grid[np.stack([codes & 15, codes >> 4], axis=-1).reshape(5, 64)]
+    found *= np.repeat(scales.double().numpy(), 16, axis=-1)
+    amax = np.abs(expected).reshape(5, 4, 16).max(axis=-1)
+    assert np.abs(scales.double().numpy() - amax / 6).max() <= (amax / 6).max() / 16 + 2.0**-10
+    assert (np.abs(found - expected) <= np.repeat(amax, 16, axis=-1) * 0.2).all()
+    with pytest.raises(ValueError, match="block_scale: is float32 of shape"):
+        flashinfer.fused_rmsnorm_silu(x, weight, out=out, block_scale=torch.zeros(5, 4))
+
+
+def test_what_fused_rmsnorm_silu_does_not_take():
+    x, weight = np.ones((2, 24), np.float32), np.ones(24, np.float32)
+    with pytest.raises(ValueError, match="input: shape is"):
+        flashinfer.fused_rmsnorm_silu(x[0], weight)
+    with pytest.raises(ValueError, match="out: is float16, accepted: float32"):
+        flashinfer.fused_rmsnorm_silu(x, weight, out=x.astype(np.float16))
+    with pytest.raises(ValueError, match="out: shape is"):
+        flashinfer.fused_rmsnorm_silu(x, weight, out=x[:1])
+    with pytest.raises(ValueError, match="weight"):
+        flashinfer.fused_rmsnorm_silu(x, weight[:3])
+
+
 def test_names_still_to_come_say_so():
-    for name in ("fused_rmsnorm_silu", "fused_qk_rmsnorm_rope", "rmsnorm_fp4quant"):
+    for name in ("fused_qk_rmsnorm_rope", "rmsnorm_fp4quant"):
         with pytest.raises(NotImplementedError, match=name):
             getattr(flashinfer, name)(None)
 
@@ -103,5 +150,3 @@ def test_names_of_triton(tensors, rng):
     assert (tensors.read(half) == tensors.read(flashinfer.silu_and_mul(x))).all()
     with pytest.raises(NotImplementedError, match="out_scale"):
         triton.norm.rms_norm(x, weight, out, 1e-6, out_scale=1.0)
-    with pytest.raises(NotImplementedError, match="gemm_persistent"):
-        triton.sm_constraint_gemm.gemm_persistent(x, x)

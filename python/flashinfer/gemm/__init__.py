@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products."""
+from __future__ import annotations
+
 from . import gemm_base, routergemm
 from .._pending import pending
 from ..jit.modules import gen_gemm_module, gen_gemm_sm90_module
@@ -41,6 +43,6 @@ svdquant_linear = pending("svdquant_linear")
 grouped_gemm_nt_masked = pending("grouped_gemm_nt_masked")
 
 
-def is_cuda_tile_available():
+def is_cuda_tile_available() -> bool:
     """False: kernels of cuda.tile are not a part of this library."""
     return False

@@ -3,9 +3,13 @@
 
 ``backend`` takes the original's names; which kernel runs is the library's choice.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from .._binding import lib
 from .._pending import pending
-from .._tensors import as_dtype, dtype_name, empty, on_host, scalar_or_tensor
+from .._tensors import Tensor, as_dtype, dtype_name, empty, on_host, scalar_or_tensor
 from .groupwise import (
     batch_deepgemm_fp8_nt_groupwise,
     fp8_blockscale_gemm_sm90,
@@ -24,12 +28,14 @@ _BACKENDS = ("auto", "cudnn", "cublas", "cublaslt", "cutlass", "cutile", "tinyge
 _FP8 = ("float8_e4m3fn", "float8_e5m2")
 
 
-def check_backend(backend):
+def check_backend(backend: str) -> None:
     if backend not in _BACKENDS:
         raise ValueError(f"backend is {backend!r}, accepted: {', '.join(_BACKENDS)}")
 
 
-def matmul(a, b, out, out_dtype, bias=None, scale=1.0, a_scale=None, b_scale=None):
+def matmul(a: Tensor, b: Tensor, out: Tensor, out_dtype: Any, bias: Tensor | None = None,
+           scale: float | Tensor = 1.0, a_scale: Tensor | None = None,
+           b_scale: Tensor | None = None) -> Tensor:
     """out = scale · a_scale · b_scale · a @ b + bias, rounded once.
 
     b is ``[k, n]`` or a batch of such; `out` is made when None.
@@ -61,7 +67,9 @@ def _check_dtypes(name, accepted, **tensors):
                              f"accepted: {', '.join(accepted)}")
 
 
-def mm_bf16(a, b, bias=None, pdl=False, out=None, out_dtype="bfloat16", backend="cudnn"):
+def mm_bf16(a: Tensor, b: Tensor, bias: Tensor | None = None, pdl: bool = False,
+            out: Tensor | None = None, out_dtype: Any = "bfloat16",
+            backend: str = "cudnn") -> Tensor:
     """a @ b + bias.
 
     Args:
@@ -79,7 +87,8 @@ def mm_bf16(a, b, bias=None, pdl=False, out=None, out_dtype="bfloat16", backend=
     return matmul(a, b, out, out_dtype, bias)
 
 
-def bmm_bf16(A, B, out=None, out_dtype="bfloat16", backend="cudnn"):
+def bmm_bf16(A: Tensor, B: Tensor, out: Tensor | None = None, out_dtype: Any = "bfloat16",
+             backend: str = "cudnn") -> Tensor:
     """Products of a batch.
 
     Args:
@@ -95,7 +104,8 @@ def bmm_bf16(A, B, out=None, out_dtype="bfloat16", backend="cudnn"):
     return matmul(A, B, out, out_dtype)
 
 
-def bmm_fp8(A, B, A_scale, B_scale, dtype, out=None, backend="cublas"):
+def bmm_fp8(A: Tensor, B: Tensor, A_scale: float | Tensor, B_scale: float | Tensor, dtype: Any,
+            out: Tensor | None = None, backend: str = "cublas") -> Tensor:
     """A_scale · B_scale · A @ B of a batch of fp8 matrices.
 
     Args:
@@ -119,7 +129,7 @@ def bmm_fp8(A, B, A_scale, B_scale, dtype, out=None, backend="cublas"):
 class SegmentGEMMWrapper:
     """Multiplies segments of rows with a weight of each (LoRA)."""
 
-    def __init__(self, float_workspace_buffer, backend="auto"):
+    def __init__(self, float_workspace_buffer: Tensor, backend: str = "auto") -> None:
         """`float_workspace_buffer` is accepted; products need no memory beside their results.
         `backend` is auto, sm80 or sm90, all of which leave the choice to the library."""
         if backend not in ("auto", "sm80", "sm90"):
@@ -127,12 +137,14 @@ class SegmentGEMMWrapper:
         self._workspace = float_workspace_buffer
         self.backend = backend
 
-    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffer=None):
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor,
+                               int_workspace_buffer: Tensor | None = None) -> None:
         """Accepts other buffers."""
         self._workspace = float_workspace_buffer
 
-    def run(self, x, weights, batch_size, weight_column_major, out=None, seg_lens=None,
-            seg_indptr=None, weight_indices=None):
+    def run(self, x: Tensor, weights: Tensor, batch_size: int, weight_column_major: bool,
+            out: Tensor | None = None, seg_lens: Tensor | None = None,
+            seg_indptr: Tensor | None = None, weight_indices: Tensor | None = None) -> Tensor:
         """out[rows of segment i] = x[rows of segment i] @ weight of segment i.
 
         Args:

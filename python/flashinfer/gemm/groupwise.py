@@ -5,9 +5,14 @@ A scale is what the block was divided by. ``scale_granularity_mnk`` tells the ro
 of b and the elements of k of a block. In the major mode "K" scales are ``[rows, blocks of k]``, in "MN"
 ``[blocks of k, rows]``.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from .._binding import lib
 from .._pending import not_yet, pending
-from .._tensors import as_dtype, dtype_name, empty, on_host
+from .._tensors import Tensor, as_dtype, dtype_name, empty, on_host
+from ..utils import ceil_div
 
 
 def _result(a, shape, out, out_dtype):
@@ -28,15 +33,34 @@ def _k_major(name, scale, mode):
     raise ValueError(f"{name}: scale_major_mode is {mode!r}, accepted: MN, K")
 
 
+def _stride(x, dim):
+    return x.strides[dim] // x.itemsize if hasattr(x, "strides") else x.stride(dim)
+
+
+def _in_memory_order(name, scale, rows, blocks, inner):
+    """Scales with `rows` before `blocks`, given either way round: the original reads their memory,
+    in which `inner`, 0 for rows and 1 for blocks, lies next to each other. Where sizes do not tell
+    which way that is, strides do."""
+    shape = tuple(scale.shape)
+    if shape not in ((rows, blocks), (blocks, rows)):
+        raise ValueError(f"{name}: shape is {list(shape)}, expected [{rows}, {blocks}], or that "
+                         "transposed")
+    if rows == blocks:
+        return scale if _stride(scale, inner) == 1 else scale.T
+    return scale if shape == (rows, blocks) else scale.T
+
+
 def _grouped(a, b, indptr, out, scales, granularity):
     rows, n, k = granularity
     lib.grouped_gemm(a, b, indptr, out, *scales, rows, n, k)
     return out
 
 
-def gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, scale_major_mode=None, mma_sm=1,
-                          scale_granularity_mnk=(1, 128, 128), out=None, out_dtype=None,
-                          backend="cutlass"):
+def gemm_fp8_nt_groupwise(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
+                          scale_major_mode: str | None = None, mma_sm: int = 1,
+                          scale_granularity_mnk: tuple[int, ...] = (1, 128, 128),
+                          out: Tensor | None = None, out_dtype: Any = None,
+                          backend: str = "cutlass") -> Tensor:
     """a @ bᵀ.
 
     Args:
@@ -44,30 +68,46 @@ def gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, scale_major_mode=None, mma_sm=
         b: ``[n, k]`` likewise.
         a_scale: ``[m / rows, k / 128]``, or transposed in the mode "MN".
         b_scale: ``[n / 128, k / 128]``, likewise.
+        scale_major_mode: "K", also when None, or "MN". With the backend "trtllm" None, and both
+            scales may be given either way round, as they are there: in memory a_scale has m next
+            to each other, b_scale k.
         mma_sm: accepted; a hint for kernels of SM100.
         out: ``[m, n]``; made when None, of `out_dtype` (None: bfloat16).
+        backend: "cutlass" or "trtllm", which tells how scales lie; "auto" is "cutlass".
 
     Returns:
         `out`.
     """
+    if backend not in ("cutlass", "trtllm", "auto"):
+        raise ValueError(f"backend: is {backend!r}, accepted: cutlass, trtllm, auto")
     out = _result(a, (a.shape[0], b.shape[0]), out, out_dtype)
-    scales = (_k_major("gemm_fp8_nt_groupwise", a_scale, scale_major_mode),
-              _k_major("gemm_fp8_nt_groupwise", b_scale, scale_major_mode)[None])
-    indptr = empty((2,), on_host(a_scale[:1]), "int64")
+    if backend == "trtllm" and scale_major_mode is None:
+        rows, n, k = (ceil_div(size, block) for size, block in
+                      zip((a.shape[0], b.shape[0], a.shape[1]), scale_granularity_mnk))
+        scales = (_in_memory_order("a_scale", a_scale, rows, k, 0),
+                  _in_memory_order("b_scale", b_scale, n, k, 1)[None])
+    else:
+        scales = (_k_major("gemm_fp8_nt_groupwise", a_scale, scale_major_mode),
+                  _k_major("gemm_fp8_nt_groupwise", b_scale, scale_major_mode)[None])
+    indptr = empty((2,), on_host(a_scale[:1, :1]), "int64")
     indptr[0], indptr[1] = 0, a.shape[0]
     return _grouped(a, b[None], indptr, out, scales, scale_granularity_mnk)
 
 
-def gemm_fp8_nt_blockscaled(a, b, a_scale, b_scale, scale_major_mode="MN", mma_sm=1, out=None,
-                            out_dtype=None):
+def gemm_fp8_nt_blockscaled(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
+                            scale_major_mode: str = "MN", mma_sm: int = 1,
+                            out: Tensor | None = None, out_dtype: Any = None) -> Tensor:
     """gemm_fp8_nt_groupwise() with blocks of 128 x 128 elements of both."""
     return gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, scale_major_mode, mma_sm,
                                  (128, 128, 128), out, out_dtype)
 
 
-def group_gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, m_indptr,
-                                scale_granularity_mnk=(1, 128, 128), scale_major_mode="MN",
-                                mma_sm=1, out=None, out_dtype=None, backend="trtllm"):
+def group_gemm_fp8_nt_groupwise(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
+                                m_indptr: Tensor,
+                                scale_granularity_mnk: tuple[int, ...] = (1, 128, 128),
+                                scale_major_mode: str = "MN", mma_sm: int = 1,
+                                out: Tensor | None = None, out_dtype: Any = None,
+                                backend: str = "trtllm") -> Tensor:
     """a[rows of group g] @ b[g]ᵀ.
 
     Args:
@@ -87,9 +127,10 @@ def group_gemm_fp8_nt_groupwise(a, b, a_scale, b_scale, m_indptr,
     return _grouped(a, b, on_host(m_indptr), out, scales, scale_granularity_mnk)
 
 
-def group_deepgemm_fp8_nt_groupwise(a, b, a_scale, b_scale, m_indices,
-                                    scale_granularity_mnk=(1, 128, 128), out=None,
-                                    out_dtype=None):
+def group_deepgemm_fp8_nt_groupwise(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
+                                    m_indices: Tensor,
+                                    scale_granularity_mnk: tuple[int, ...] = (1, 128, 128),
+                                    out: Tensor | None = None, out_dtype: Any = None) -> Tensor:
     """a[t] @ b[m_indices[t]]ᵀ for each row t.
 
     Args:
@@ -106,9 +147,10 @@ def group_deepgemm_fp8_nt_groupwise(a, b, a_scale, b_scale, m_indices,
     return out
 
 
-def batch_deepgemm_fp8_nt_groupwise(a, b, a_scale, b_scale, masked_m, expected_m,
-                                    scale_granularity_mnk=(1, 128, 128), out=None,
-                                    out_dtype=None):
+def batch_deepgemm_fp8_nt_groupwise(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
+                                    masked_m: Tensor, expected_m: int,
+                                    scale_granularity_mnk: tuple[int, ...] = (1, 128, 128),
+                                    out: Tensor | None = None, out_dtype: Any = None) -> Tensor:
     """a[g, :masked_m[g]] @ b[g]ᵀ for each group g; other rows of `out` are left as they are.
 
     Args:
@@ -126,8 +168,9 @@ def batch_deepgemm_fp8_nt_groupwise(a, b, a_scale, b_scale, masked_m, expected_m
     return out
 
 
-def fp8_blockscale_gemm_sm90(input, weight, input_scale=None, weight_scale=None, out=None,
-                             out_dtype=None):
+def fp8_blockscale_gemm_sm90(input: Tensor, weight: Tensor, input_scale: Tensor | None = None,
+                             weight_scale: Tensor | None = None, out: Tensor | None = None,
+                             out_dtype: Any = None) -> Tensor:
     """input @ weightᵀ of fp8 matrices with scales.
 
     Args:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small products of a mixture's router, and of few tokens."""
-from .._tensors import dtype_name
+from __future__ import annotations
+
+from .._tensors import Tensor, dtype_name
 from .gemm_base import matmul
 
 
-def tinygemm_bf16(input, weight, out, bias=None, use_pdl=False):
+def tinygemm_bf16(input: Tensor, weight: Tensor, out: Tensor, bias: Tensor | None = None,
+                  use_pdl: bool = False) -> None:
     """out = input @ weightᵀ + bias.
 
     Args:
@@ -15,7 +18,7 @@ def tinygemm_bf16(input, weight, out, bias=None, use_pdl=False):
 
 
 def _router(name, k, n):
-    def product(mat_a, mat_b, out, launch_with_pdl=True):
+    def product(mat_a: Tensor, mat_b: Tensor, out: Tensor, launch_with_pdl: bool = True) -> None:
         if not 1 <= mat_a.shape[0] <= 16:
             raise ValueError(f"mat_a: {mat_a.shape[0]} rows, expected 1 to 16")
         if mat_a.shape[1] != k or tuple(mat_b.shape) != (k, n):
