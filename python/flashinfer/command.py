@@ -16,6 +16,17 @@ def program():
                             + ", ".join(str(place) for place in places))
 
 
+def run_program(*arguments, accepted=(0,)):
+    """What the program prints for `arguments`; raises RuntimeError with its message when it ends
+    with another status than `accepted`."""
+    import subprocess
+
+    done = subprocess.run([str(program()), *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode not in accepted:
+        raise RuntimeError(done.stderr.strip() or f"flashinfer ended with {done.returncode}")
+    return done.stdout
+
+
 def main():
     """Becomes the command line program, with the arguments of this process."""
     path = str(program())
