@@ -5,19 +5,23 @@ The library's own operators choose without it: ``autotune()`` is accepted around
 changes nothing there. An engine's runners are measured while ``autotune()`` is in force, once for
 each bucket of shapes; outside it the best that is known runs, or the first with its default.
 """
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
 import pathlib
 import threading
 import typing
+from typing import Any
 
 from ._pending import refuse
+from ._tensors import Tensor
 from .testing.timing import bench_gpu_time
 from .utils import last_positive_power_of_2
 
 
-def round_to_nearest_bucket(x, buckets, round_map=False):
+def round_to_nearest_bucket(x: int, buckets: Any, round_map: bool = False) -> int:
     """The largest bucket that is at most `x`; with `round_map` the smallest that is at least `x`;
     else the one at the end."""
     ordered = sorted(buckets)
@@ -26,7 +30,7 @@ def round_to_nearest_bucket(x, buckets, round_map=False):
     return next((bucket for bucket in reversed(ordered) if bucket <= x), ordered[0])
 
 
-def make_bucket_mapper(buckets, round_map=False):
+def make_bucket_mapper(buckets: Any, round_map: bool = False) -> Any:
     """round_to_nearest_bucket() of these buckets."""
     fixed = tuple(sorted(buckets))
     return lambda x: round_to_nearest_bucket(x, fixed, round_map)
@@ -66,13 +70,14 @@ class TuningConfig:
 class TunableRunner:
     """A way to run an operator, with tactics; -1 is the tactic that always works."""
 
-    def get_valid_tactics(self, inputs, profile):
+    def get_valid_tactics(self, inputs: Any, profile: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.get_valid_tactics")
 
-    def get_cache_key_extras(self, inputs):
+    def get_cache_key_extras(self, inputs: Any) -> Any:
         return ()
 
-    def forward(self, inputs, tactic=-1, do_preparation=False, **kwargs):
+    def forward(self, inputs: Any, tactic: int = -1, do_preparation: bool = False,
+                **kwargs: Any) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__}.forward")
 
     def __call__(self, inputs, **kwargs):
@@ -85,14 +90,15 @@ class AutoTuner:
     _instance = None
     _lock = threading.Lock()
 
-    def __init__(self, warmup=3, repeat=10, stream_delay_micro_secs=5000):
+    def __init__(self, warmup: int = 3, repeat: int = 10,
+                 stream_delay_micro_secs: int = 5000) -> None:
         self.warmup = warmup
         self.repeat = repeat
         self.is_tuning_mode = False
         self._best = {}  # key of a problem -> (place of the runner, tactic)
 
     @classmethod
-    def get(cls):
+    def get(cls) -> Any:
         with cls._lock:
             if cls._instance is None:
                 cls._instance = cls()
@@ -109,7 +115,8 @@ class AutoTuner:
                   for runner in runners]
         return json.dumps([custom_op, shapes, extras])
 
-    def choose_one(self, custom_op, runners, tuning_config, inputs, **kwargs):
+    def choose_one(self, custom_op: Any, runners: Any, tuning_config: Any, inputs: Any,
+                   **kwargs: Any) -> Any:
         """The runner and the tactic for these inputs."""
         key = self._key(custom_op, runners, tuning_config, inputs)
         best = self._best.get(key)
@@ -119,7 +126,8 @@ class AutoTuner:
         place, tactic = (0, -1) if best is None else best
         return runners[place], tactic
 
-    def rank_tactics(self, custom_op, runners, tuning_config, inputs, k=1, **kwargs):
+    def rank_tactics(self, custom_op: Any, runners: Any, tuning_config: Any, inputs: Any,
+                     k: int = 1, **kwargs: Any) -> Any:
         """The `k` fastest (runner, tactic) pairs, measured now."""
         ranked = self._measure(runners, tuning_config, inputs, kwargs)
         return [(runners[place], tactic) for _, place, tactic in ranked[:k]]
@@ -141,11 +149,11 @@ class AutoTuner:
                 ranked.append((min(times), place, tactic))
         return sorted(ranked, key=lambda row: row[0])
 
-    def save_configs(self, path):
+    def save_configs(self, path: Any) -> None:
         """Writes what was measured as JSON."""
         pathlib.Path(path).write_text(json.dumps(self._best, indent=1, sort_keys=True))
 
-    def load_configs(self, path):
+    def load_configs(self, path: Any) -> bool:
         """Reads what save_configs() wrote; False when there is no such file."""
         path = pathlib.Path(path)
         if not path.exists():
@@ -153,15 +161,16 @@ class AutoTuner:
         self._best.update({key: tuple(best) for key, best in json.loads(path.read_text()).items()})
         return True
 
-    def clear_cache(self):
+    def clear_cache(self) -> None:
         self._best.clear()
 
-    def reset_statistics(self):
+    def reset_statistics(self) -> None:
         """Accepted: no statistics are kept."""
 
 
 @contextlib.contextmanager
-def autotune(tune_mode=True, cache=None, tuning_buckets=None, round_up=None, skip_ops=None):
+def autotune(tune_mode: bool = True, cache: Any = None, tuning_buckets: Any = None,
+             round_up: Any = None, skip_ops: Any = None) -> Any:
     """Measures runners of an engine within; the library's own operators need none of it.
 
     Args:
@@ -184,13 +193,13 @@ def autotune(tune_mode=True, cache=None, tuning_buckets=None, round_up=None, ski
             tuner.save_configs(cache)
 
 
-def set_autotune_process_group(group):
+def set_autotune_process_group(group: Any) -> None:
     """Accepted: measurements of one process are not shared with others."""
     global _process_group
     _process_group = group
 
 
-def get_autotune_process_group():
+def get_autotune_process_group() -> Any:
     """What set_autotune_process_group() was given, or None."""
     return _process_group
 

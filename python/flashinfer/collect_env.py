@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the library found out about its surroundings."""
+from __future__ import annotations
+
 import platform
 import sys
+from typing import Any
 
 from ._binding import lib
 from .version import __version__
 
 
-def collect_env_info():
+def collect_env_info() -> dict:
     """Facts by name: versions, threads, instruction set, devices, compiler, caches, switches."""
     info = {"flashinfer": __version__, "python": platform.python_version(),
             "platform": platform.platform()}
@@ -19,6 +22,6 @@ def collect_env_info():
     return info
 
 
-def format_report(info):
+def format_report(info: Any) -> str:
     """The facts as lines ready to print."""
     return "\n".join(f"{name}: {value}" for name, value in info.items())

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Putting the parts of latent attention's keys together."""
 
+from __future__ import annotations
 
-def concat_mla_k(k, k_nope, k_rope):
+from ._tensors import Tensor
+
+
+def concat_mla_k(k: Tensor, k_nope: Tensor, k_rope: Tensor) -> None:
     """Writes k[…, :nope_dim] = k_nope and k[…, nope_dim:] = k_rope, the same for all heads.
 
     Args:

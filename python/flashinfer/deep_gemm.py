@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of fp8 groups under the names of DeepGEMM."""
+from __future__ import annotations
+
+from typing import Any
+
 from ._pending import refuse
+from ._tensors import Tensor
 from .gemm.groupwise import batch_deepgemm_fp8_nt_groupwise, group_deepgemm_fp8_nt_groupwise
 
 
-def m_grouped_fp8_gemm_nt_contiguous(a_fp8, b_fp8, d, m_indices, recipe=None, compiled_dims="nk"):
+def m_grouped_fp8_gemm_nt_contiguous(a_fp8: Any, b_fp8: Any, d: Tensor, m_indices: Tensor,
+                                     recipe: Any = None, compiled_dims: str = "nk") -> None:
     """d[t] = a[t] @ b[m_indices[t]]ᵀ; rows of -1 are left as they are.
 
     Args:
@@ -18,8 +24,9 @@ def m_grouped_fp8_gemm_nt_contiguous(a_fp8, b_fp8, d, m_indices, recipe=None, co
     group_deepgemm_fp8_nt_groupwise(a_fp8[0], b_fp8[0], a_fp8[1], b_fp8[1], m_indices, out=d)
 
 
-def m_grouped_fp8_gemm_nt_masked(a_fp8, b_fp8, d, masked_m, expected_m, recipe=None,
-                                 compiled_dims="nk"):
+def m_grouped_fp8_gemm_nt_masked(a_fp8: Any, b_fp8: Any, d: Tensor, masked_m: Tensor,
+                                 expected_m: int, recipe: Any = None,
+                                 compiled_dims: str = "nk") -> None:
     """d[g, :masked_m[g]] = a[g, :masked_m[g]] @ b[g]ᵀ; other rows are left as they are.
 
     Args:

@@ -3,9 +3,13 @@
 
 ``backend`` and ``tactic`` are accepted; which kernel runs is the library's choice.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from ._binding import lib
 from ._pending import pending
-from ._tensors import as_dtype, dtype_name, empty, on_host
+from ._tensors import Tensor, as_dtype, dtype_name, empty, on_host
 
 
 def _grouped(a, b, m_indptr, out, out_dtype):
@@ -22,7 +26,9 @@ def _grouped(a, b, m_indptr, out, out_dtype):
     return out
 
 
-def grouped_mm_bf16(a, b, m_indptr, out=None, out_dtype="bfloat16", *, backend="cudnn", tactic=-1):
+def grouped_mm_bf16(a: Tensor, b: Tensor, m_indptr: Tensor, out: Tensor | None = None,
+                    out_dtype: Any = "bfloat16", *, backend: str = "cudnn",
+                    tactic: int = -1) -> Tensor:
     """a[rows of group g] @ b[g]ᵀ.
 
     Args:
@@ -36,8 +42,9 @@ def grouped_mm_bf16(a, b, m_indptr, out=None, out_dtype="bfloat16", *, backend="
     return _grouped(a, b, m_indptr, out, out_dtype)
 
 
-def grouped_mm_fp8(a, b, m_indptr, alpha=None, out=None, out_dtype="bfloat16", *,
-                   backend="cudnn", tactic=-1):
+def grouped_mm_fp8(a: Tensor, b: Tensor, m_indptr: Tensor, alpha: Any = None,
+                   out: Tensor | None = None, out_dtype: Any = "bfloat16", *,
+                   backend: str = "cudnn", tactic: int = -1) -> Tensor:
     """grouped_mm_bf16() of fp8 matrices, times `alpha`, one float32 (None: 1)."""
     if alpha is None:
         return _grouped(a, b, m_indptr, out, out_dtype)

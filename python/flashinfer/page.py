@@ -4,19 +4,23 @@
 Token t of request b is in page ``kv_indices[kv_indptr[b] + t // page_size]``, slot
 ``t % page_size``. Tables are int32; those of a request count the tokens that are appended.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from ._binding import lib
-from ._tensors import as_bytes, as_dtype, dense, empty, is_on_cuda, on_host
+from ._tensors import Tensor, as_bytes, as_dtype, dense, empty, is_on_cuda, on_host
 from .jit.modules import gen_page_module
 from .quantization.fp4_quantization import nvfp4_kv_quantize
 from .utils import _check_kv_layout, _unpack_paged_kv_cache
 
 
-def get_page_module():
+def get_page_module() -> Any:
     """The library's functions, under the name of the original's module."""
     return lib
 
 
-def get_seq_lens(kv_indptr, kv_last_page_len, page_size):
+def get_seq_lens(kv_indptr: Tensor, kv_last_page_len: Tensor, page_size: int) -> Tensor:
     """Tokens of each request: (pages - 1) · page_size + last_page_len, or 0 without a page.
 
     Args:
@@ -36,7 +40,9 @@ def get_seq_lens(kv_indptr, kv_last_page_len, page_size):
     return seq_lens
 
 
-def get_batch_indices_positions(append_indptr, seq_lens, nnz, batch_indices=None, positions=None):
+def get_batch_indices_positions(append_indptr: Tensor, seq_lens: Tensor, nnz: int,
+                                batch_indices: Tensor | None = None,
+                                positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Request and position of each of a batch's newest tokens, as the functions below take them.
 
     Args:
@@ -74,8 +80,10 @@ def _positions_on_device(append_indptr, seq_lens, batch_indices, positions):
     positions.copy_(torch.where(is_padding, -1, values))
 
 
-def append_paged_kv_cache(append_key, append_value, batch_indices, positions, paged_kv_cache,
-                          kv_indices, kv_indptr, kv_last_page_len, kv_layout="NHD"):
+def append_paged_kv_cache(append_key: Tensor, append_value: Tensor, batch_indices: Tensor,
+                          positions: Tensor, paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                          kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor,
+                          kv_layout: str = "NHD") -> None:
     """Writes new tokens' keys and values into their pages.
 
     Args:
@@ -101,8 +109,10 @@ def append_paged_kv_cache(append_key, append_value, batch_indices, positions, pa
         as_dtype(kv_last_page_len, "int32"), kv_layout == "HND")
 
 
-def append_paged_mla_kv_cache(append_ckv, append_kpe, batch_indices, positions, ckv_cache,
-                              kpe_cache, kv_indices, kv_indptr, kv_last_page_len):
+def append_paged_mla_kv_cache(append_ckv: Tensor, append_kpe: Tensor, batch_indices: Tensor,
+                              positions: Tensor, ckv_cache: Tensor, kpe_cache: Tensor,
+                              kv_indices: Tensor, kv_indptr: Tensor,
+                              kv_last_page_len: Tensor) -> None:
     """append_paged_kv_cache() for latent attention.
 
     Args:
@@ -136,9 +146,13 @@ def _append_nvfp4(rows, scales, tables, caches, scale_caches, is_hnd):
                                   as_bytes(written[1]), indices, indptr, last_page_len, is_hnd)
 
 
-def nvfp4_quantize_append_paged_kv_cache(append_key, append_value, batch_indices, positions,
-                                         paged_kv_cache, kv_cache_sf, kv_indices, kv_indptr,
-                                         kv_last_page_len, k_scale, v_scale, kv_layout="NHD"):
+def nvfp4_quantize_append_paged_kv_cache(append_key: Tensor, append_value: Tensor,
+                                         batch_indices: Tensor, positions: Tensor,
+                                         paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                                         kv_cache_sf: tuple[Tensor, Tensor], kv_indices: Tensor,
+                                         kv_indptr: Tensor, kv_last_page_len: Tensor,
+                                         k_scale: float | Tensor, v_scale: float | Tensor,
+                                         kv_layout: str = "NHD") -> None:
     """append_paged_kv_cache() to a cache of NVFP4.
 
     Args:
@@ -162,8 +176,9 @@ def nvfp4_quantize_append_paged_kv_cache(append_key, append_value, batch_indices
 
 
 def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
-        append_key, append_value, slot_mapping, paged_kv_cache, kv_cache_sf, k_scale, v_scale,
-        kv_layout="NHD"):
+        append_key: Tensor, append_value: Tensor, slot_mapping: Tensor,
+        paged_kv_cache: Tensor | tuple[Tensor, Tensor], kv_cache_sf: tuple[Tensor, Tensor],
+        k_scale: float | Tensor, v_scale: float | Tensor, kv_layout: str = "NHD") -> None:
     """nvfp4_quantize_append_paged_kv_cache() with a slot for each token.
 
     Args:

@@ -16,27 +16,35 @@ The llama31 functions slow down low frequencies alone (Llama Team, The Llama 3 H
 2024). Angles are right to a float at positions of many millions. ValueError names what is wrong,
 before anything is written.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from ._binding import lib
-from ._tensors import as_dtype, dtype_name, dtype_named, empty, empty_like
+from ._tensors import Tensor, as_dtype, dtype_name, dtype_named, empty, empty_like
 from .jit.modules import gen_rope_module
 
 
-def apply_rope_inplace(q, k, indptr, offsets, rotary_dim=None, interleave=False, rope_scale=1,
-                       rope_theta=1e4):
+def apply_rope_inplace(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor,
+                       rotary_dim: int | None = None, interleave: bool = False,
+                       rope_scale: float = 1, rope_theta: float = 1e4) -> None:
     """Rotates `q` and `k` in place; positions are offsets[r] + i of row indptr[r] + i."""
     lib.apply_rope_by_offsets(q, k, as_dtype(indptr, "int32"), as_dtype(offsets, "int32"), q, k,
                               rotary_dim or 0, interleave, rope_scale, rope_theta)
 
 
-def apply_rope_pos_ids_inplace(q, k, pos_ids, rotary_dim=None, interleave=False, rope_scale=1,
-                               rope_theta=1e4):
+def apply_rope_pos_ids_inplace(q: Tensor, k: Tensor, pos_ids: Tensor, rotary_dim: int | None = None,
+                               interleave: bool = False, rope_scale: float = 1,
+                               rope_theta: float = 1e4) -> None:
     """Rotates `q` and `k` in place."""
     lib.apply_rope(q, k, pos_ids, q, k, rotary_dim or 0, interleave, rope_scale, rope_theta)
 
 
-def apply_llama31_rope_inplace(q, k, indptr, offsets, rotary_dim=None, interleave=False,
-                               rope_scale=8, rope_theta=5e5, low_freq_factor=1,
-                               high_freq_factor=4, old_context_len=8192):
+def apply_llama31_rope_inplace(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor,
+                               rotary_dim: int | None = None, interleave: bool = False,
+                               rope_scale: float = 8, rope_theta: float = 5e5,
+                               low_freq_factor: float = 1, high_freq_factor: float = 4,
+                               old_context_len: int = 8192) -> None:
     """As apply_rope_inplace(): pairs that turn less than `low_freq_factor` times within
     `old_context_len` tokens turn rope_scale times slower; up to `high_freq_factor`, a blend."""
     lib.apply_llama31_rope_by_offsets(
@@ -44,16 +52,19 @@ def apply_llama31_rope_inplace(q, k, indptr, offsets, rotary_dim=None, interleav
         interleave, rope_scale, rope_theta, low_freq_factor, high_freq_factor, old_context_len)
 
 
-def apply_llama31_rope_pos_ids_inplace(q, k, pos_ids, rotary_dim=None, interleave=False,
-                                       rope_scale=8, rope_theta=5e5, low_freq_factor=1,
-                                       high_freq_factor=4, old_context_len=8192):
+def apply_llama31_rope_pos_ids_inplace(q: Tensor, k: Tensor, pos_ids: Tensor,
+                                       rotary_dim: int | None = None, interleave: bool = False,
+                                       rope_scale: float = 8, rope_theta: float = 5e5,
+                                       low_freq_factor: float = 1, high_freq_factor: float = 4,
+                                       old_context_len: int = 8192) -> None:
     """As apply_llama31_rope_inplace() with a position for each row."""
     lib.apply_llama31_rope(q, k, pos_ids, q, k, rotary_dim or 0, interleave, rope_scale,
                            rope_theta, low_freq_factor, high_freq_factor, old_context_len)
 
 
-def apply_rope(q, k, indptr, offsets, rotary_dim=None, interleave=False, rope_scale=1,
-               rope_theta=1e4):
+def apply_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, rotary_dim: int | None = None,
+               interleave: bool = False, rope_scale: float = 1,
+               rope_theta: float = 1e4) -> tuple[Tensor, Tensor]:
     """As apply_rope_inplace() into new tensors.
 
     Returns:
@@ -65,8 +76,9 @@ def apply_rope(q, k, indptr, offsets, rotary_dim=None, interleave=False, rope_sc
     return q_out, k_out
 
 
-def apply_rope_pos_ids(q, k, pos_ids, rotary_dim=None, interleave=False, rope_scale=1,
-                       rope_theta=1e4):
+def apply_rope_pos_ids(q: Tensor, k: Tensor, pos_ids: Tensor, rotary_dim: int | None = None,
+                       interleave: bool = False, rope_scale: float = 1,
+                       rope_theta: float = 1e4) -> tuple[Tensor, Tensor]:
     """As apply_rope_pos_ids_inplace() into new tensors.
 
     Returns:
@@ -77,9 +89,11 @@ def apply_rope_pos_ids(q, k, pos_ids, rotary_dim=None, interleave=False, rope_sc
     return q_out, k_out
 
 
-def apply_llama31_rope(q, k, indptr, offsets, rotary_dim=None, interleave=False, rope_scale=8,
-                       rope_theta=5e5, low_freq_factor=1, high_freq_factor=4,
-                       old_context_len=8192):
+def apply_llama31_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor,
+                       rotary_dim: int | None = None, interleave: bool = False,
+                       rope_scale: float = 8, rope_theta: float = 5e5, low_freq_factor: float = 1,
+                       high_freq_factor: float = 4,
+                       old_context_len: int = 8192) -> tuple[Tensor, Tensor]:
     """As apply_llama31_rope_inplace() into new tensors.
 
     Returns:
@@ -92,9 +106,11 @@ def apply_llama31_rope(q, k, indptr, offsets, rotary_dim=None, interleave=False,
     return q_out, k_out
 
 
-def apply_llama31_rope_pos_ids(q, k, pos_ids, rotary_dim=None, interleave=False, rope_scale=8,
-                               rope_theta=5e5, low_freq_factor=1, high_freq_factor=4,
-                               old_context_len=8192):
+def apply_llama31_rope_pos_ids(q: Tensor, k: Tensor, pos_ids: Tensor, rotary_dim: int | None = None,
+                               interleave: bool = False, rope_scale: float = 8,
+                               rope_theta: float = 5e5, low_freq_factor: float = 1,
+                               high_freq_factor: float = 4,
+                               old_context_len: int = 8192) -> tuple[Tensor, Tensor]:
     """As apply_llama31_rope_pos_ids_inplace() into new tensors.
 
     Returns:
@@ -106,7 +122,9 @@ def apply_llama31_rope_pos_ids(q, k, pos_ids, rotary_dim=None, interleave=False,
     return q_out, k_out
 
 
-def apply_rope_with_cos_sin_cache(positions, query, key, head_size, cos_sin_cache, is_neox=True):
+def apply_rope_with_cos_sin_cache(positions: Tensor, query: Tensor, key: Tensor, head_size: int,
+                                  cos_sin_cache: Tensor,
+                                  is_neox: bool = True) -> tuple[Tensor, Tensor]:
     """Rotates by cosines and sines that were computed before.
 
     Args:
@@ -128,8 +146,9 @@ def apply_rope_with_cos_sin_cache(positions, query, key, head_size, cos_sin_cach
     return q_out, k_out
 
 
-def apply_rope_with_cos_sin_cache_inplace(positions, query, key, head_size, cos_sin_cache,
-                                          is_neox=True):
+def apply_rope_with_cos_sin_cache_inplace(positions: Tensor, query: Tensor, key: Tensor,
+                                          head_size: int, cos_sin_cache: Tensor,
+                                          is_neox: bool = True) -> None:
     """As apply_rope_with_cos_sin_cache(), in place."""
     _with_cache(positions, query, key, query, key, head_size, cos_sin_cache, is_neox)
 
@@ -157,10 +176,13 @@ def _quantize_dtype(x, quantize_dtype, *outs):
     return dtype_named(x, "float8_e4m3fn")
 
 
-def rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, is_neox=True,
-                      quantize_dtype=None, quant_scale_q=1.0, quant_scale_kv=1.0, q_rope_out=None,
-                      k_rope_out=None, q_nope_out=None, k_nope_out=None, enable_pdl=False,
-                      backend="cuda"):
+def rope_quantize_fp8(q_rope: Tensor, k_rope: Tensor, q_nope: Tensor | None, k_nope: Tensor | None,
+                      cos_sin_cache: Tensor, pos_ids: Tensor, is_neox: bool = True,
+                      quantize_dtype: Any = None, quant_scale_q: float = 1.0,
+                      quant_scale_kv: float = 1.0, q_rope_out: Tensor | None = None,
+                      k_rope_out: Tensor | None = None, q_nope_out: Tensor | None = None,
+                      k_nope_out: Tensor | None = None, enable_pdl: bool = False,
+                      backend: str = "cuda") -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Rotates one part of every head and writes all parts as fp8: value · quant_scale, rounded to
     nearest even and saturated.
 
@@ -195,21 +217,31 @@ def _nonempty(x):
     return None if x is not None and x.shape[-1] == 0 else x
 
 
-def mla_rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, is_neox=True,
-                          quantize_dtype=None, quant_scale_q=1.0, quant_scale_kv=1.0,
-                          q_rope_out=None, k_rope_out=None, q_nope_out=None, k_nope_out=None,
-                          enable_pdl=False):
+def mla_rope_quantize_fp8(q_rope: Tensor, k_rope: Tensor, q_nope: Tensor | None,
+                          k_nope: Tensor | None, cos_sin_cache: Tensor, pos_ids: Tensor,
+                          is_neox: bool = True, quantize_dtype: Any = None,
+                          quant_scale_q: float = 1.0, quant_scale_kv: float = 1.0,
+                          q_rope_out: Tensor | None = None, k_rope_out: Tensor | None = None,
+                          q_nope_out: Tensor | None = None, k_nope_out: Tensor | None = None,
+                          enable_pdl: bool = False) -> Any:
     """rope_quantize_fp8() for latent attention, whose keys have one head: ``[num_tokens, dim]``."""
     return rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, is_neox,
                              quantize_dtype, quant_scale_q, quant_scale_kv, q_rope_out, k_rope_out,
                              q_nope_out, k_nope_out, enable_pdl)
 
 
-def rope_quantize_fp8_append_paged_kv_cache(
-        q_rope, k_rope, q_nope, k_nope, v, cos_sin_cache, pos_ids, paged_kv_cache, kv_indices,
-        kv_indptr, batch_indices, positions, is_neox=True, quantize_dtype=None, quant_scale_q=1.0,
-        quant_scale_kv=1.0, page_size=16, kv_layout="NHD", q_rope_out=None, q_nope_out=None,
-        enable_pdl=False):
+def rope_quantize_fp8_append_paged_kv_cache(q_rope: Tensor, k_rope: Tensor, q_nope: Tensor,
+                                            k_nope: Tensor, v: Tensor, cos_sin_cache: Tensor,
+                                            pos_ids: Tensor,
+                                            paged_kv_cache: Tensor | tuple[Tensor, Tensor],
+                                            kv_indices: Tensor, kv_indptr: Tensor,
+                                            batch_indices: Tensor, positions: Tensor,
+                                            is_neox: bool = True, quantize_dtype: Any = None,
+                                            quant_scale_q: float = 1.0, quant_scale_kv: float = 1.0,
+                                            page_size: int = 16, kv_layout: str = "NHD",
+                                            q_rope_out: Tensor | None = None,
+                                            q_nope_out: Tensor | None = None,
+                                            enable_pdl: bool = False) -> tuple[Tensor, Tensor]:
     """rope_quantize_fp8(), with keys and values written to their pages.
 
     Args:

@@ -291,8 +291,8 @@ top_k_renorm_prob = top_k_renorm_probs
 def chain_speculative_sampling(draft_probs: Any, draft_token_ids: Any, target_probs: Any,
                                maybe_output_accepted_token_num: Any = None,
                                maybe_output_emitted_draft_token_num: Any = None,
-                               deterministic: bool = True, generator: Any = None,
-                               seed: Any = None, offset: Any = None) -> tuple[Any, Any, Any]:
+                               deterministic: bool = True, generator: Any = None, seed: Any = None,
+                               offset: Any = None) -> tuple[Any, Any, Any]:
     """Accepts the longest prefix of drafted tokens that keeps the target's distribution, and draws
     one token more (Leviathan et al., Fast Inference from Transformers via Speculative Decoding,
     2023).

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enumerations that mixtures of experts and quantisation share; their values are fixed."""
+from __future__ import annotations
+
 from enum import IntEnum
+from typing import Any
 
 
 class ActivationType(IntEnum):
@@ -20,7 +23,7 @@ class ActivationType(IntEnum):
     InvalidType = 11
 
     @property
-    def is_gated(self):
+    def is_gated(self) -> bool:
         """Whether the first product has two halves, one of which gates the other."""
         return self in _GATED
 
@@ -29,7 +32,7 @@ _GATED = frozenset({ActivationType.Swiglu, ActivationType.Geglu, ActivationType.
                     ActivationType.SwigluStep, ActivationType.GegluTanh, ActivationType.Situ})
 
 
-def is_gated_activation(activation_type):
+def is_gated_activation(activation_type: Any) -> bool:
     """Whether `activation_type`, a number or an ActivationType, is gated."""
     return ActivationType(activation_type).is_gated
 

@@ -170,8 +170,8 @@ def get_fast_topk_clusters(batch_size: int) -> int:
     return 1
 
 
-def topk_clusters_exact(logits: Any, top_k: int, output_values: bool = False,
-                        out_dtype: Any = None, pdl: bool = False) -> tuple[Any, Any]:
+def topk_clusters_exact(logits: Any, top_k: int, output_values: bool = False, out_dtype: Any = None,
+                        pdl: bool = False) -> tuple[Any, Any]:
     """:func:`top_k` with the outputs in the other order.
 
     Args:

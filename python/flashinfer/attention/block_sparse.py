@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention where blocks of queries see blocks of keys: a batch of one request per block row."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
 from .arguments import as_numpy, check_mask, host, like, on_device, refuse
 from .planned import PlannedWrapper, make_lse, options, scales_and_tensors
 from .record import MASK_CAUSAL, MASK_CUSTOM, MASK_NONE
 
 
-def convert_bsr_mask_layout(mask, indptr):
+def convert_bsr_mask_layout(mask: Tensor, indptr: Tensor) -> Tensor:
     """A mask of blocks as one of rows.
 
     Args:
@@ -31,14 +36,17 @@ class BlockSparseAttentionWrapper(PlannedWrapper):
         backend: ``"auto"``, ``"fa2"`` and ``"fa3"`` mean the fastest here; or one of ours.
     """
 
-    def __init__(self, float_workspace_buffer, backend="auto"):
+    def __init__(self, float_workspace_buffer: Tensor, backend: str = "auto") -> None:
         super().__init__(float_workspace_buffer, "NHD", backend)
 
-    def plan(self, indptr, indices, M, N, R, C, num_qo_heads, num_kv_heads, head_dim, mask=None,
-             packed_mask=None, causal=False, pos_encoding_mode="NONE",
-             use_fp16_qk_reduction=False, logits_soft_cap=None, sm_scale=None, rope_scale=None,
-             rope_theta=None, q_data_type="float16", kv_data_type=None, o_data_type="float16",
-             non_blocking=True, block_mask=None):
+    def plan(self, indptr: Tensor, indices: Tensor, M: int, N: int, R: int, C: int,
+             num_qo_heads: int, num_kv_heads: int, head_dim: int, mask: Tensor | None = None,
+             packed_mask: Tensor | None = None, causal: bool = False,
+             pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+             logits_soft_cap: float | None = None, sm_scale: float | Tensor | None = None,
+             rope_scale: float | None = None, rope_theta: float | None = None,
+             q_data_type: Any = "float16", kv_data_type: Any = None, o_data_type: Any = "float16",
+             non_blocking: bool = True, block_mask: Tensor | None = None) -> None:
         """Fixes the mask for the run() calls that follow.
 
         Args:
@@ -88,8 +96,10 @@ class BlockSparseAttentionWrapper(PlannedWrapper):
 
     begin_forward = plan
 
-    def run(self, q, k, v, scale_q=None, scale_k=None, scale_v=None, out=None, lse=None,
-            return_lse=False, enable_pdl=None):
+    def run(self, q: Tensor, k: Tensor, v: Tensor, scale_q: float | Tensor | None = None,
+            scale_k: float | Tensor | None = None, scale_v: float | Tensor | None = None,
+            out: Tensor | None = None, lse: Tensor | None = None, return_lse: bool = False,
+            enable_pdl: bool | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Attention under the planned mask.
 
         Args:
@@ -119,9 +129,11 @@ class BlockSparseAttentionWrapper(PlannedWrapper):
         self._run(q, *paged, out, lse, *scales_and_tensors(scale_q, scale_k, scale_v))
         return (out, lse) if return_lse else out
 
-    def forward(self, q, k, v, scale_q=None, scale_k=None, scale_v=None,
-                pos_encoding_mode="NONE", use_fp16_qk_reduction=False, logits_soft_cap=None,
-                sm_scale=None, rope_scale=None, rope_theta=None):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, scale_q: float | Tensor | None = None,
+                scale_k: float | Tensor | None = None, scale_v: float | Tensor | None = None,
+                pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+                logits_soft_cap: float | None = None, sm_scale: float | Tensor | None = None,
+                rope_scale: float | None = None, rope_theta: float | None = None) -> Tensor:
         """run() under these options in place of the plan's: of the original's older interface."""
         self._change(**options(pos_encoding_mode, -1, logits_soft_cap, sm_scale, rope_scale,
                                rope_theta))

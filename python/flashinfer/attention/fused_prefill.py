@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The original's stateless entry points for prefill over keys in a row, or in pages."""
+from __future__ import annotations
+
+from typing import Any
+
 from .._binding import lib
 from .._errors import BackendSupportedError
-from .._tensors import dtype_name
+from .._tensors import Tensor, dtype_name
 from .arguments import as_numpy, check_most, like, number, refuse
 from .block_tables import lens_of, plan_on, run, split_cache
 from .planned import make_lse, make_out, options
@@ -51,14 +55,22 @@ def _run_ragged(query, key, value, workspace, q_rows, kv_rows, opts, mask, custo
     return (out, lse) if return_lse else out
 
 
-def trtllm_ragged_attention_deepseek(
-        query, key, value, workspace_buffer, seq_lens, max_q_len, max_kv_len, bmm1_scale,
-        bmm2_scale, o_sf_scale, batch_size, window_left, cum_seq_lens_q, cum_seq_lens_kv,
-        enable_pdl, is_causal, return_lse, attention_sinks=None,
-        skip_softmax_threshold_scale_factor=None, out=None, lse=None,
-        sage_attn_sfs=(None, None, None, None), num_elts_per_sage_attn_blk=(0, 0, 0, 0),
-        backend="trtllm-gen", q_seq_lens_cpu=None, kv_seq_lens_cpu=None, use_fp16_softmax=None,
-        uses_spcompress=None):
+def trtllm_ragged_attention_deepseek(query: Tensor, key: Tensor, value: Tensor,
+                                     workspace_buffer: Tensor, seq_lens: Tensor, max_q_len: int,
+                                     max_kv_len: int, bmm1_scale: float | Tensor,
+                                     bmm2_scale: float | Tensor, o_sf_scale: float | Tensor,
+                                     batch_size: int, window_left: int, cum_seq_lens_q: Tensor,
+                                     cum_seq_lens_kv: Tensor, enable_pdl: bool, is_causal: bool,
+                                     return_lse: bool, attention_sinks: Tensor | None = None,
+                                     skip_softmax_threshold_scale_factor: float | None = None,
+                                     out: Tensor | None = None, lse: Tensor | None = None,
+                                     sage_attn_sfs: tuple[Any, ...] = (None, None, None, None),
+                                     num_elts_per_sage_attn_blk: tuple[int, ...] = (0, 0, 0, 0),
+                                     backend: str = "trtllm-gen",
+                                     q_seq_lens_cpu: Tensor | None = None,
+                                     kv_seq_lens_cpu: Tensor | None = None,
+                                     use_fp16_softmax: bool | None = None,
+                                     uses_spcompress: bool | None = None) -> Any:
     """Attention of each request's newest tokens over its keys, requests one after another.
 
     Args:
@@ -104,7 +116,7 @@ def trtllm_ragged_attention_deepseek(
                        return_lse)
 
 
-def chunked_mask(q_rows, kv_lens, chunk):
+def chunked_mask(q_rows: Tensor, kv_lens: Tensor, chunk: int) -> Any:
     """Masks of requests whose query at position p sees the keys from its chunk's first to p."""
     import numpy
 
@@ -137,12 +149,16 @@ def _unpacked(qkv, input_layout):
                      "SEPARATE_Q_K_V, Q_PAGED_KV_HND, Q_PAGED_KV_NHD")
 
 
-def trtllm_fmha_v2_prefill(
-        qkv, input_layout, workspace_buffer, seq_lens, max_q_len, max_kv_len, bmm1_scale,
-        bmm2_scale, batch_size, cum_seq_lens_q, cum_seq_lens_kv, block_tables=None, out=None,
-        out_dtype=None, sinks=None, pos_encoding_mode=None, logits_soft_cap_scale=None,
-        mask_mode="causal", window_left=-1, chunked_attention_size=0, save_softmax_stats=False,
-        skip_softmax_threshold_scale_factor=0):
+def trtllm_fmha_v2_prefill(qkv: Any, input_layout: str, workspace_buffer: Tensor, seq_lens: Tensor,
+                           max_q_len: int, max_kv_len: int, bmm1_scale: float | Tensor,
+                           bmm2_scale: float | Tensor, batch_size: int, cum_seq_lens_q: Tensor,
+                           cum_seq_lens_kv: Tensor, block_tables: Tensor | None = None,
+                           out: Tensor | None = None, out_dtype: Any = None,
+                           sinks: Tensor | None = None, pos_encoding_mode: str | None = None,
+                           logits_soft_cap_scale: float | None = None, mask_mode: str = "causal",
+                           window_left: int = -1, chunked_attention_size: int = 0,
+                           save_softmax_stats: bool = False,
+                           skip_softmax_threshold_scale_factor: int = 0) -> Tensor:
     """Attention of each request's newest tokens over its keys, in one of several layouts.
 
     Args:

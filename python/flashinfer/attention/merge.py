@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merging attention states that were computed over disjoint sets of keys (Ye et al., 2024)."""
+from __future__ import annotations
+
 from .._binding import lib
-from .._tensors import empty, empty_like
+from .._tensors import Tensor, empty, empty_like
 
 
 def _answers_for_devices(function):
@@ -15,7 +17,7 @@ def _answers_for_devices(function):
 
 
 @_answers_for_devices
-def merge_state(v_a, s_a, v_b, s_b):
+def merge_state(v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor) -> tuple[Tensor, Tensor]:
     """The state over both sets of keys of two: v = Σ 2^(s_i - s) v_i, s = log2 Σ 2^s_i.
 
     A state with s_i = -inf is neutral, whatever its v; two of them give 0 and -inf.
@@ -36,7 +38,8 @@ def merge_state(v_a, s_a, v_b, s_b):
 
 
 @_answers_for_devices
-def merge_state_in_place(v, s, v_other, s_other, mask=None):
+def merge_state_in_place(v: Tensor, s: Tensor, v_other: Tensor, s_other: Tensor,
+                         mask: Tensor | None = None) -> None:
     """Merges the state (v_other, s_other) into (v, s); shapes and dtypes as in merge_state().
 
     Args:
@@ -46,7 +49,7 @@ def merge_state_in_place(v, s, v_other, s_other, mask=None):
 
 
 @_answers_for_devices
-def merge_states(v, s):
+def merge_states(v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """The state over all sets of keys of many, in their order; none gives 0 and -inf.
 
     Args:
@@ -62,7 +65,7 @@ def merge_states(v, s):
     return v_merged, s_merged
 
 
-def variable_length_merge_states(v, s, indptr):
+def variable_length_merge_states(v: Tensor, s: Tensor, indptr: Tensor) -> tuple[Tensor, Tensor]:
     """merge_states() where each token has its own number of states.
 
     Args:

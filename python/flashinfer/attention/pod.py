@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prefill and decode in one call (Kamath et al., POD-Attention, 2025)."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
 from .arguments import deprecated, refuse
 from .batch_decode import BatchDecodeWithPagedKVCacheWrapper
 from .batch_prefill import BatchPrefillWithPagedKVCacheWrapper
@@ -18,9 +23,10 @@ class PODWithPagedKVCacheWrapper:
         jit_args: None; raises NotImplementedError.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD", use_cuda_graph=False,
-                 paged_kv_indptr_buffer=None, paged_kv_indices_buffer=None,
-                 paged_kv_last_page_len_buffer=None, jit_args=None):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
+                 use_cuda_graph: bool = False, paged_kv_indptr_buffer: Tensor | None = None,
+                 paged_kv_indices_buffer: Tensor | None = None,
+                 paged_kv_last_page_len_buffer: Tensor | None = None, jit_args: Any = None) -> None:
         refuse(jit_args=jit_args)
         self._decode = BatchDecodeWithPagedKVCacheWrapper(
             float_workspace_buffer, kv_layout, use_cuda_graph, True, paged_kv_indptr_buffer,
@@ -28,18 +34,21 @@ class PODWithPagedKVCacheWrapper:
         self._kv_layout = kv_layout
 
     @property
-    def is_cuda_graph_enabled(self):
+    def is_cuda_graph_enabled(self) -> bool:
         """Whether index tensors are copied into buffers that a CUDA graph reads."""
         return self._decode.is_cuda_graph_enabled
 
-    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffer=None):
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor,
+                               int_workspace_buffer: Tensor | None = None) -> None:
         """Takes another workspace, from the next plan() on."""
         self._decode.reset_workspace_buffer(float_workspace_buffer, int_workspace_buffer)
 
-    def plan(self, indptr, indices, last_page_len, num_qo_heads, num_kv_heads, head_dim,
-             page_size, pos_encoding_mode="NONE", window_left=-1, q_data_type="float16",
-             kv_data_type=None, data_type=None, sm_scale=None, rope_scale=None, rope_theta=None,
-             non_blocking=True):
+    def plan(self, indptr: Tensor, indices: Tensor, last_page_len: Tensor, num_qo_heads: int,
+             num_kv_heads: int, head_dim: int, page_size: int, pos_encoding_mode: str = "NONE",
+             window_left: int = -1, q_data_type: Any = "float16", kv_data_type: Any = None,
+             data_type: Any = None, sm_scale: float | Tensor | None = None,
+             rope_scale: float | None = None, rope_theta: float | None = None,
+             non_blocking: bool = True) -> None:
         """Fixes the decode batch; as BatchDecodeWithPagedKVCacheWrapper.plan()."""
         self._planned = {"pos_encoding_mode": pos_encoding_mode, "window_left": window_left,
                          "sm_scale": sm_scale, "rope_scale": rope_scale, "rope_theta": rope_theta}
@@ -49,14 +58,21 @@ class PODWithPagedKVCacheWrapper:
 
     begin_forward = plan
 
-    def run(self, q_p, k_p, v_p, q_d, paged_kv_cache_d, custom_mask_p=None,
-            packed_custom_mask_p=None, causal_p=False, kv_layout_p="NHD",
-            pos_encoding_mode_p="NONE", sm_scale_p=None, window_left_p=-1, rope_scale_p=None,
-            rope_theta_p=None, return_lse_p=False, custom_mask_d=None, packed_custom_mask_d=None,
-            causal_d=False, kv_layout_d=None, pos_encoding_mode_d=None, sm_scale_d=None,
-            window_left_d=None, rope_scale_d=None, rope_theta_d=None, q_scale=None, k_scale=None,
-            v_scale=None, return_lse_d=False, use_fp16_qk_reduction=False, enable_pdl=None,
-            *args):
+    def run(self, q_p: Tensor, k_p: Tensor, v_p: Tensor, q_d: Tensor,
+            paged_kv_cache_d: Tensor | tuple[Tensor, Tensor], custom_mask_p: Tensor | None = None,
+            packed_custom_mask_p: Tensor | None = None, causal_p: bool = False,
+            kv_layout_p: str = "NHD", pos_encoding_mode_p: str = "NONE",
+            sm_scale_p: float | None = None, window_left_p: int = -1,
+            rope_scale_p: float | None = None, rope_theta_p: float | None = None,
+            return_lse_p: bool = False, custom_mask_d: Tensor | None = None,
+            packed_custom_mask_d: Tensor | None = None, causal_d: bool = False,
+            kv_layout_d: str | None = None, pos_encoding_mode_d: str | None = None,
+            sm_scale_d: float | None = None, window_left_d: int | None = None,
+            rope_scale_d: float | None = None, rope_theta_d: float | None = None,
+            q_scale: float | Tensor | None = None, k_scale: float | Tensor | None = None,
+            v_scale: float | Tensor | None = None, return_lse_d: bool = False,
+            use_fp16_qk_reduction: bool = False, enable_pdl: bool | None = None,
+            *args: Any) -> tuple[Tensor, Tensor]:
         """Both attentions.
 
         Arguments with `_p` are those of single_prefill_with_kv_cache().
@@ -101,7 +117,7 @@ class PODWithPagedKVCacheWrapper:
                                   v_scale=v_scale, return_lse=return_lse_d)
         return prefill, decode
 
-    def end_forward(self):
+    def end_forward(self) -> None:
         """Does nothing: of the original's older interface."""
 
 
@@ -114,26 +130,29 @@ class BatchPODWithPagedKVCacheWrapper:
         kv_layout: of both caches, ``"NHD"`` or ``"HND"``.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD"):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD") -> None:
         self._prefill = BatchPrefillWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
         self._decode = BatchPrefillWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
         self._is_causal = False
 
     @property
-    def is_cuda_graph_enabled(self):
+    def is_cuda_graph_enabled(self) -> bool:
         """False: there are no buffers for index tensors."""
         return False
 
-    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffer=None):
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor,
+                               int_workspace_buffer: Tensor | None = None) -> None:
         """Takes another workspace, from the next plan() on."""
         for half in (self._prefill, self._decode):
             half.reset_workspace_buffer(float_workspace_buffer, int_workspace_buffer)
 
-    def plan(self, qo_indptr_p, kv_indptr_p, kv_indices_p, last_page_len_p, qo_indptr_d,
-             kv_indptr_d, kv_indices_d, last_page_len_d, num_qo_heads, num_kv_heads, head_dim,
-             page_size, pos_encoding_mode="NONE", window_left=-1, q_data_type="float16",
-             kv_data_type=None, data_type=None, sm_scale=None, rope_scale=None, rope_theta=None,
-             non_blocking=True):
+    def plan(self, qo_indptr_p: Any, kv_indptr_p: Tensor, kv_indices_p: Tensor,
+             last_page_len_p: Tensor, qo_indptr_d: Tensor, kv_indptr_d: Tensor,
+             kv_indices_d: Tensor, last_page_len_d: Tensor, num_qo_heads: int, num_kv_heads: int,
+             head_dim: int, page_size: int, pos_encoding_mode: str = "NONE", window_left: int = -1,
+             q_data_type: Any = "float16", kv_data_type: Any = None, data_type: Any = None,
+             sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+             rope_theta: float | None = None, non_blocking: bool = True) -> None:
         """Fixes both batches; tables and options are as of
         BatchPrefillWithPagedKVCacheWrapper.plan(), `data_type` the older name of kv_data_type."""
         kv_data_type = data_type if kv_data_type is None else kv_data_type
@@ -150,9 +169,12 @@ class BatchPODWithPagedKVCacheWrapper:
 
     begin_forward = plan
 
-    def run(self, q_p, paged_kv_cache_p, q_d, paged_kv_cache_d, custom_mask_p=None,
-            packed_custom_mask_p=None, causal_p=False, q_scale=None, k_scale=None, v_scale=None,
-            return_lse=False, use_fp16_qk_reduction=False, enable_pdl=None):
+    def run(self, q_p: Tensor, paged_kv_cache_p: Tensor | tuple[Tensor, Tensor], q_d: Tensor,
+            paged_kv_cache_d: Tensor | tuple[Tensor, Tensor], custom_mask_p: Tensor | None = None,
+            packed_custom_mask_p: Tensor | None = None, causal_p: bool = False,
+            q_scale: float | Tensor | None = None, k_scale: float | Tensor | None = None,
+            v_scale: float | Tensor | None = None, return_lse: bool = False,
+            use_fp16_qk_reduction: bool = False, enable_pdl: bool | None = None) -> Any:
         """Both attentions; the prefill is planned again when its mask is another than last time.
 
         Args:
@@ -177,5 +199,5 @@ class BatchPODWithPagedKVCacheWrapper:
         return (self._prefill.run(q_p, paged_kv_cache_p, **scales),
                 self._decode.run(q_d, paged_kv_cache_d, **scales))
 
-    def end_forward(self):
+    def end_forward(self) -> None:
         """Does nothing: of the original's older interface."""

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The original's stateless entry points for serving engines, over tables of pages."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
 from .arguments import check_most, number, refuse
 from .block_tables import draft_mask, lens_of, query_rows, run, split_cache
 from .record import backend_name
@@ -24,15 +29,27 @@ def _decode(query, k, v, workspace, block_tables, seq_lens, mask, rows, **kwargs
                causal=rows is not None, custom_mask=custom_mask, **kwargs)
 
 
-def trtllm_batch_decode_with_kv_cache(
-        query, kv_cache, workspace_buffer, block_tables, seq_lens, max_seq_len, bmm1_scale=1.0,
-        bmm2_scale=1.0, window_left=-1, out=None, out_dtype=None, o_sf_scale=None,
-        o_sf_vec_size=None, sinks=None, kv_layout="HND", enable_pdl=None, backend="auto",
-        q_len_per_req=1, o_scale=1.0, mask=None, max_q_len=None, cum_seq_lens_q=None,
-        skip_softmax_threshold_scale_factor=None, kv_cache_sf=None,
-        uses_shared_paged_kv_idx=True, lse=None, return_lse=False, bmm1_scale_log2=None,
-        multi_ctas_kv_counter_buffer=None, enable_block_sparse_attention=False,
-        bf16q_fp8kv_transform_mode=None):
+def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Tensor, Tensor],
+                                      workspace_buffer: Tensor, block_tables: Tensor,
+                                      seq_lens: Tensor, max_seq_len: int,
+                                      bmm1_scale: float | Tensor = 1.0,
+                                      bmm2_scale: float | Tensor = 1.0, window_left: int = -1,
+                                      out: Tensor | None = None, out_dtype: Any = None,
+                                      o_sf_scale: float | Tensor | None = None,
+                                      o_sf_vec_size: int | None = None, sinks: Tensor | None = None,
+                                      kv_layout: str = "HND", enable_pdl: bool | None = None,
+                                      backend: str = "auto", q_len_per_req: int = 1,
+                                      o_scale: float | Tensor = 1.0, mask: Tensor | None = None,
+                                      max_q_len: int | None = None,
+                                      cum_seq_lens_q: Tensor | None = None,
+                                      skip_softmax_threshold_scale_factor: float | None = None,
+                                      kv_cache_sf: tuple[Tensor, Tensor] | None = None,
+                                      uses_shared_paged_kv_idx: bool = True,
+                                      lse: Tensor | None = None, return_lse: bool = False,
+                                      bmm1_scale_log2: float | Tensor | None = None,
+                                      multi_ctas_kv_counter_buffer: Tensor | None = None,
+                                      enable_block_sparse_attention: bool = False,
+                                      bf16q_fp8kv_transform_mode: str | None = None) -> Any:
     """Attention of each request's newest token, or tokens, over its pages.
 
     Args:
@@ -86,10 +103,16 @@ def trtllm_batch_decode_with_kv_cache(
                    out_dtype=out_dtype, lse=lse, return_lse=return_lse)
 
 
-def xqa_batch_decode_with_kv_cache(
-        query, kv_cache, workspace_buffer, block_tables, seq_lens, max_seq_len, bmm1_scale=1.0,
-        bmm2_scale=1.0, window_left=-1, out=None, sinks=None, kv_layout="NHD", enable_pdl=None,
-        q_len_per_req=1, o_scale=1.0, mask=None, kv_cache_sf=None, q_cu_seq_lens=None):
+def xqa_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Tensor, Tensor],
+                                   workspace_buffer: Tensor, block_tables: Tensor, seq_lens: Tensor,
+                                   max_seq_len: int, bmm1_scale: float | Tensor = 1.0,
+                                   bmm2_scale: float | Tensor = 1.0, window_left: int = -1,
+                                   out: Tensor | None = None, sinks: Tensor | None = None,
+                                   kv_layout: str = "NHD", enable_pdl: bool | None = None,
+                                   q_len_per_req: int = 1, o_scale: float | Tensor = 1.0,
+                                   mask: Tensor | None = None,
+                                   kv_cache_sf: tuple[Tensor, Tensor] | None = None,
+                                   q_cu_seq_lens: Tensor | None = None) -> Tensor:
     """trtllm_batch_decode_with_kv_cache() with the other default layout; `q_cu_seq_lens` is its
     cum_seq_lens_q."""
     return trtllm_batch_decode_with_kv_cache(
@@ -99,13 +122,23 @@ def xqa_batch_decode_with_kv_cache(
         cum_seq_lens_q=q_cu_seq_lens)
 
 
-def trtllm_batch_context_with_kv_cache(
-        query, kv_cache, workspace_buffer, block_tables, seq_lens, max_q_len, max_kv_len,
-        bmm1_scale, bmm2_scale, batch_size, cum_seq_lens_q, cum_seq_lens_kv, window_left=-1,
-        out=None, out_dtype=None, o_sf_scale=None, o_sf_vec_size=None, kv_layout="HND",
-        enable_pdl=None, sinks=None, kv_cache_sf=None, skip_softmax_threshold_scale_factor=None,
-        uses_shared_paged_kv_idx=True, causal=True, lse=None, return_lse=False,
-        multi_ctas_kv_counter_buffer=None, use_fp16_softmax=None, uses_spcompress=None):
+def trtllm_batch_context_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Tensor, Tensor],
+                                       workspace_buffer: Tensor, block_tables: Tensor,
+                                       seq_lens: Tensor, max_q_len: int, max_kv_len: int,
+                                       bmm1_scale: float | Tensor, bmm2_scale: float | Tensor,
+                                       batch_size: int, cum_seq_lens_q: Tensor,
+                                       cum_seq_lens_kv: Tensor, window_left: int = -1,
+                                       out: Tensor | None = None, out_dtype: Any = None,
+                                       o_sf_scale: float | Tensor | None = None,
+                                       o_sf_vec_size: int | None = None, kv_layout: str = "HND",
+                                       enable_pdl: bool | None = None, sinks: Tensor | None = None,
+                                       kv_cache_sf: tuple[Tensor, Tensor] | None = None,
+                                       skip_softmax_threshold_scale_factor: float | None = None,
+                                       uses_shared_paged_kv_idx: bool = True, causal: bool = True,
+                                       lse: Tensor | None = None, return_lse: bool = False,
+                                       multi_ctas_kv_counter_buffer: Tensor | None = None,
+                                       use_fp16_softmax: bool | None = None,
+                                       uses_spcompress: bool | None = None) -> Any:
     """Attention of each request's newest tokens over its pages, which already hold them.
 
     Args:

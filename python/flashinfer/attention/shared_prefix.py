@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over one prefix that a whole batch shares: the original's wrappers of two levels."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
 from .batch_decode import BatchDecodeWithPagedKVCacheWrapper
 from .batch_prefill import BatchPrefillWithPagedKVCacheWrapper
 from .merge import merge_state_in_place
@@ -15,22 +20,25 @@ class BatchDecodeWithSharedPrefixPagedKVCacheWrapper:
         kv_layout: ``"NHD"`` or ``"HND"``, of all keys.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD"):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD") -> None:
         self._inner = BatchDecodeWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
         self._kv_layout = kv_layout
 
-    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffer=None):
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor,
+                               int_workspace_buffer: Tensor | None = None) -> None:
         """Takes another workspace, from the next begin_forward() on."""
         self._inner.reset_workspace_buffer(float_workspace_buffer, int_workspace_buffer)
 
-    def begin_forward(self, unique_kv_indptr, unique_kv_indices, unique_kv_last_page_len,
-                      num_qo_heads, num_kv_heads, head_dim, page_size, data_type="float16"):
+    def begin_forward(self, unique_kv_indptr: Tensor, unique_kv_indices: Tensor,
+                      unique_kv_last_page_len: Tensor, num_qo_heads: int, num_kv_heads: int,
+                      head_dim: int, page_size: int, data_type: Any = "float16") -> None:
         """Plans; the first three arguments are the tables of each request's own keys."""
         self._inner.plan(unique_kv_indptr, unique_kv_indices, unique_kv_last_page_len,
                          num_qo_heads, num_kv_heads, head_dim, page_size, q_data_type=data_type,
                          kv_data_type=data_type)
 
-    def forward(self, q, k_shared, v_shared, unique_kv_cache):
+    def forward(self, q: Tensor, k_shared: Tensor, v_shared: Tensor,
+                unique_kv_cache: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         """Attention of the planned batch.
 
         Args:
@@ -48,7 +56,7 @@ class BatchDecodeWithSharedPrefixPagedKVCacheWrapper:
         merge_state_in_place(out, lse, v, s)
         return out
 
-    def end_forward(self):
+    def end_forward(self) -> None:
         """Does nothing: of the original's older interface."""
 
 
@@ -61,25 +69,29 @@ class BatchPrefillWithSharedPrefixPagedKVCacheWrapper:
         kv_layout: ``"NHD"`` or ``"HND"``, of all keys.
     """
 
-    def __init__(self, float_workspace_buffer, kv_layout="NHD"):
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD") -> None:
         self._inner = BatchPrefillWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
         self._kv_layout = kv_layout
         self._tables = None
 
-    def reset_workspace_buffer(self, float_workspace_buffer, int_workspace_buffer=None):
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor,
+                               int_workspace_buffer: Tensor | None = None) -> None:
         """Takes another workspace, from the next begin_forward() on."""
         self._inner.reset_workspace_buffer(float_workspace_buffer, int_workspace_buffer)
 
-    def begin_forward(self, qo_indptr, paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len,
-                      num_qo_heads, num_kv_heads, head_dim, page_size):
+    def begin_forward(self, qo_indptr: Tensor, paged_kv_indptr: Tensor, paged_kv_indices: Tensor,
+                      paged_kv_last_page_len: Tensor, num_qo_heads: int, num_kv_heads: int,
+                      head_dim: int, page_size: int) -> None:
         """Takes the tables of each request's own keys; the first forward() plans, for the dtypes
         are those of its tensors."""
         self._tables = (qo_indptr, paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len,
                         num_qo_heads, num_kv_heads, head_dim, page_size)
         self._planned_for = None
 
-    def forward(self, q, k_shared, v_shared, unique_kv_cache, causal=False,
-                use_fp16_qk_reduction=False, sm_scale=None, rope_scale=None, rope_theta=None):
+    def forward(self, q: Tensor, k_shared: Tensor, v_shared: Tensor,
+                unique_kv_cache: Tensor | tuple[Tensor, Tensor], causal: bool = False,
+                use_fp16_qk_reduction: bool = False, sm_scale: float | Tensor | None = None,
+                rope_scale: float | None = None, rope_theta: float | None = None) -> Tensor:
         """Attention of the planned batch.
 
         Args:
@@ -110,5 +122,5 @@ class BatchPrefillWithSharedPrefixPagedKVCacheWrapper:
         merge_state_in_place(out, lse, v, s)
         return out
 
-    def end_forward(self):
+    def end_forward(self) -> None:
         """Does nothing: of the original's older interface."""

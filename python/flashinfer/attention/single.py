@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of one request, over keys that lie one after another."""
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 from .._binding import lib
 from .._errors import BackendSupportedError
-from .._tensors import dtype_name
+from .._tensors import Tensor, dtype_name
 from .arguments import check_mask, is_per_head, number, refuse
 from .planned import make_lse, make_out, options
 from .record import (
@@ -54,10 +57,15 @@ def _run(record, q, k, v, out, return_lse, custom_mask, scales, per_head):
     return (out, lse) if return_lse else out
 
 
-def single_decode_with_kv_cache(q, k, v, kv_layout="NHD", pos_encoding_mode="NONE",
-                                use_tensor_cores=False, q_scale=None, k_scale=None, v_scale=None,
-                                window_left=-1, logits_soft_cap=None, sm_scale=None,
-                                rope_scale=None, rope_theta=None, return_lse=False):
+def single_decode_with_kv_cache(q: Tensor, k: Tensor, v: Tensor, kv_layout: str = "NHD",
+                                pos_encoding_mode: str = "NONE", use_tensor_cores: bool = False,
+                                q_scale: float | Tensor | None = None,
+                                k_scale: float | Tensor | None = None,
+                                v_scale: float | Tensor | None = None, window_left: int = -1,
+                                logits_soft_cap: float | None = None,
+                                sm_scale: float | Tensor | None = None,
+                                rope_scale: float | None = None, rope_theta: float | None = None,
+                                return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Attention of one token, the last one, over all keys.
 
     Args:
@@ -91,13 +99,21 @@ def single_decode_with_kv_cache(q, k, v, kv_layout="NHD", pos_encoding_mode="NON
     return _run(record, q, k, v, out, return_lse, None, scales, [None] * 3)
 
 
-def single_prefill_with_kv_cache(q, k, v, scale_q=None, scale_k=None, scale_v=None, o_dtype=None,
-                                 custom_mask=None, packed_custom_mask=None, causal=False,
-                                 kv_layout="NHD", pos_encoding_mode="NONE",
-                                 use_fp16_qk_reduction=False, sm_scale=None, window_left=-1,
-                                 logits_soft_cap=None, rope_scale=None, rope_theta=None,
-                                 backend="auto", return_lse=False, kv_cache_sf=None, k_scale=None,
-                                 v_scale=None):
+def single_prefill_with_kv_cache(q: Tensor, k: Tensor, v: Tensor,
+                                 scale_q: float | Tensor | None = None,
+                                 scale_k: float | Tensor | None = None,
+                                 scale_v: float | Tensor | None = None, o_dtype: Any = None,
+                                 custom_mask: Tensor | None = None,
+                                 packed_custom_mask: Tensor | None = None, causal: bool = False,
+                                 kv_layout: str = "NHD", pos_encoding_mode: str = "NONE",
+                                 use_fp16_qk_reduction: bool = False,
+                                 sm_scale: float | Tensor | None = None, window_left: int = -1,
+                                 logits_soft_cap: float | None = None,
+                                 rope_scale: float | None = None, rope_theta: float | None = None,
+                                 backend: str = "auto", return_lse: bool = False,
+                                 kv_cache_sf: tuple[Tensor, Tensor] | None = None,
+                                 k_scale: float | Tensor | None = None,
+                                 v_scale: float | Tensor | None = None) -> Any:
     """Attention of a request's newest tokens over all its keys, which end with those of q.
 
     Args:
@@ -164,8 +180,9 @@ def _run_variant(variant, q, k, v, args, kv_layout, mask, window_left, return_ls
     return (out, lse) if return_lse else out
 
 
-def single_decode_with_kv_cache_with_jit_module(jit_module, q, k, v, *args, kv_layout="NHD",
-                                                window_left=-1, return_lse=False):
+def single_decode_with_kv_cache_with_jit_module(
+        jit_module: Any, q: Tensor, k: Tensor, v: Tensor, *args: Any, kv_layout: str = "NHD",
+        window_left: int = -1, return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """single_decode_with_kv_cache() with a variant, on a CUDA device.
 
     Args:
@@ -179,8 +196,10 @@ def single_decode_with_kv_cache_with_jit_module(jit_module, q, k, v, *args, kv_l
     return _run_variant(jit_module, q, k, v, args, kv_layout, MASK_NONE, window_left, return_lse)
 
 
-def single_prefill_with_kv_cache_with_jit_module(jit_module, q, k, v, *args, kv_layout="NHD",
-                                                 mask_mode=0, window_left=-1, return_lse=False):
+def single_prefill_with_kv_cache_with_jit_module(
+        jit_module: Any, q: Tensor, k: Tensor, v: Tensor, *args: Any, kv_layout: str = "NHD",
+        mask_mode: int = 0, window_left: int = -1,
+        return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """single_prefill_with_kv_cache() with a variant, on a CUDA device.
 
     Args:

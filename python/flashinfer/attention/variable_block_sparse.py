@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention where blocks of any sizes see each other, chosen for each key head by itself."""
-from .._tensors import empty
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor, empty
 from .arguments import as_numpy, like
 from .planned import PlannedWrapper, make_lse, options
 from .record import MASK_CAUSAL, MASK_NONE
@@ -34,13 +38,16 @@ class VariableBlockSparseAttentionWrapper(PlannedWrapper):
         backend: ``"auto"``, ``"fa2"`` and ``"fa3"`` mean the fastest here; or one of ours.
     """
 
-    def __init__(self, float_workspace_buffer, backend="auto"):
+    def __init__(self, float_workspace_buffer: Tensor, backend: str = "auto") -> None:
         super().__init__(float_workspace_buffer, "NHD", backend)
 
-    def plan(self, block_mask_map, block_row_sz, block_col_sz, num_qo_heads, num_kv_heads,
-             head_dim, causal=False, pos_encoding_mode="NONE", use_fp16_qk_reduction=False,
-             logits_soft_cap=None, sm_scale=None, rope_scale=None, rope_theta=None,
-             non_blocking=True, q_data_type="float16", kv_data_type=None):
+    def plan(self, block_mask_map: Tensor, block_row_sz: Tensor, block_col_sz: Tensor,
+             num_qo_heads: int, num_kv_heads: int, head_dim: int, causal: bool = False,
+             pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False,
+             logits_soft_cap: float | None = None, sm_scale: float | Tensor | None = None,
+             rope_scale: float | None = None, rope_theta: float | None = None,
+             non_blocking: bool = True, q_data_type: Any = "float16",
+             kv_data_type: Any = None) -> None:
         """Fixes the masks for the run() calls that follow.
 
         Args:
@@ -93,7 +100,9 @@ class VariableBlockSparseAttentionWrapper(PlannedWrapper):
 
     begin_forward = plan
 
-    def run(self, q, k, v, out=None, lse=None, return_lse=False, enable_pdl=None):
+    def run(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor | None = None,
+            lse: Tensor | None = None, return_lse: bool = False,
+            enable_pdl: bool | None = None) -> Any:
         """Attention under the planned masks.
 
         Args:
@@ -133,8 +142,10 @@ class VariableBlockSparseAttentionWrapper(PlannedWrapper):
             results.append(made)
         return tuple(results) if return_lse else results[0]
 
-    def forward(self, q, k, v, pos_encoding_mode="NONE", use_fp16_qk_reduction=False,
-                logits_soft_cap=None, sm_scale=None, rope_scale=None, rope_theta=None):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, pos_encoding_mode: str = "NONE",
+                use_fp16_qk_reduction: bool = False, logits_soft_cap: float | None = None,
+                sm_scale: float | Tensor | None = None, rope_scale: float | None = None,
+                rope_theta: float | None = None) -> Tensor:
         """run() under these options in place of the plan's: of the original's older interface."""
         self._change(**options(pos_encoding_mode, -1, logits_soft_cap, sm_scale, rope_scale,
                                rope_theta))

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode as the original hands it to cuDNN."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
 from ..attention.arguments import as_numpy, check_most, like
 from ..attention.block_tables import lens_of, run
 from .._errors import BackendSupportedError
@@ -8,7 +13,7 @@ from .._errors import BackendSupportedError
 CUDNN_AVAILABLE = False
 
 
-def check_offsets(name, offsets, rows, unit):
+def check_offsets(name: str, offsets: Tensor, rows: Tensor, unit: int) -> None:
     """Raises when offsets are not those of rows that lie one after another."""
     import numpy
 
@@ -17,7 +22,7 @@ def check_offsets(name, offsets, rows, unit):
                                     f"requests one after another, {rows * unit}")
 
 
-def tables_of(k_cache, block_tables, num_requests):
+def tables_of(k_cache: Tensor, block_tables: Tensor, num_requests: int) -> Any:
     """`block_tables`, or those of a cache whose request b is in page b."""
     import numpy
 
@@ -29,11 +34,16 @@ def tables_of(k_cache, block_tables, num_requests):
     return like(numpy.arange(num_requests, dtype=numpy.int32)[:, None], k_cache)
 
 
-def cudnn_batch_decode_with_kv_cache(q, k_cache, v_cache, scale, workspace_buffer, *,
-                                     max_sequence_kv, actual_seq_lens_kv=None, block_tables=None,
-                                     is_cuda_graph_compatible=False, batch_offsets_q=None,
-                                     batch_offsets_o=None, batch_offsets_k=None,
-                                     batch_offsets_v=None, out=None):
+def cudnn_batch_decode_with_kv_cache(q: Tensor, k_cache: Tensor, v_cache: Tensor,
+                                     scale: float | Tensor, workspace_buffer: Tensor, *,
+                                     max_sequence_kv: int, actual_seq_lens_kv: Tensor | None = None,
+                                     block_tables: Tensor | None = None,
+                                     is_cuda_graph_compatible: bool = False,
+                                     batch_offsets_q: Tensor | None = None,
+                                     batch_offsets_o: Tensor | None = None,
+                                     batch_offsets_k: Tensor | None = None,
+                                     batch_offsets_v: Tensor | None = None,
+                                     out: Tensor | None = None) -> Tensor:
     """Attention of each request's newest token over its pages.
 
     Args:

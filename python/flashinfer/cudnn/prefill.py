@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prefill as the original hands it to cuDNN."""
+from __future__ import annotations
+
+from typing import Any
+
 from .._errors import BackendSupportedError
-from .._tensors import dtype_name, empty
+from .._tensors import Tensor, dtype_name, empty
 from ..attention.arguments import as_numpy, check_most, number
 from ..attention.block_tables import lens_of, run
 from ..attention.planned import make_lse
@@ -48,16 +52,25 @@ def _ragged(q, k, v, workspace, qo_indptr, kv_indptr, causal, scale, scales, out
                 lse=lse, return_lse=lse is not None)
 
 
-def cudnn_batch_prefill_with_kv_cache(q, k_cache, v_cache, scale, workspace_buffer, *,
-                                      max_token_per_sequence, max_sequence_kv,
-                                      actual_seq_lens_q=None, actual_seq_lens_kv=None,
-                                      block_tables=None, causal, return_lse, q_scale=None,
-                                      k_scale=None, v_scale=None, batch_offsets_q=None,
-                                      batch_offsets_o=None, batch_offsets_k=None,
-                                      batch_offsets_v=None, batch_offsets_stats=None,
-                                      batch_offsets_units="elements", out=None, lse=None,
-                                      is_cuda_graph_compatible=False, backend=None,
-                                      o_data_type=None):
+def cudnn_batch_prefill_with_kv_cache(q: Tensor, k_cache: Tensor, v_cache: Tensor,
+                                      scale: float | Tensor, workspace_buffer: Tensor, *,
+                                      max_token_per_sequence: int, max_sequence_kv: int,
+                                      actual_seq_lens_q: Tensor | None = None,
+                                      actual_seq_lens_kv: Tensor | None = None,
+                                      block_tables: Tensor | None = None, causal: bool,
+                                      return_lse: bool, q_scale: float | Tensor | None = None,
+                                      k_scale: float | Tensor | None = None,
+                                      v_scale: float | Tensor | None = None,
+                                      batch_offsets_q: Tensor | None = None,
+                                      batch_offsets_o: Tensor | None = None,
+                                      batch_offsets_k: Tensor | None = None,
+                                      batch_offsets_v: Tensor | None = None,
+                                      batch_offsets_stats: Tensor | None = None,
+                                      batch_offsets_units: str = "elements",
+                                      out: Tensor | None = None, lse: Tensor | None = None,
+                                      is_cuda_graph_compatible: bool = False,
+                                      backend: str | None = None,
+                                      o_data_type: Any = None) -> tuple[Tensor, Tensor]:
     """Attention of each request's newest tokens over its pages, or over keys in a row.
 
     Args:

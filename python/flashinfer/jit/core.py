@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands for a kernel module of the original."""
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import typing
+from typing import Any
 
 from .._binding import lib
 from .._errors import MissingJITCacheError
@@ -24,46 +27,46 @@ class JitSpec:
     refusal: typing.Optional[str] = None  # why it cannot be built
 
     @property
-    def is_compiled(self):
+    def is_compiled(self) -> bool:
         return True
 
     @property
-    def is_aot(self):
+    def is_aot(self) -> bool:
         return True
 
     @property
-    def aot_path(self):
+    def aot_path(self) -> Any:
         return env.FLASHINFER_AOT_DIR / self.name
 
     @property
-    def jit_library_path(self):
+    def jit_library_path(self) -> Any:
         return env.FLASHINFER_JIT_DIR / self.name
 
     @property
-    def lock_path(self):
+    def lock_path(self) -> Any:
         return env.FLASHINFER_JIT_DIR / "tmp" / f"{self.name}.lock"
 
-    def get_library_path(self):
+    def get_library_path(self) -> Any:
         return self.aot_path
 
-    def get_object_paths(self):
+    def get_object_paths(self) -> list:
         return []
 
-    def get_compile_commands(self):
+    def get_compile_commands(self) -> list:
         return []
 
-    def build(self, verbose=False, need_lock=True):
+    def build(self, verbose: bool = False, need_lock: bool = True) -> None:
         if self.refusal is not None:
             raise NotImplementedError(f"{self.name}: {self.refusal}")
 
-    def build_and_load(self):
+    def build_and_load(self) -> Any:
         self.build()
         return lib if self.variant is None else self.variant
 
-    def load(self, so_path=None):
+    def load(self, so_path: Any = None) -> Any:
         return self.build_and_load()
 
-    def try_load(self):
+    def try_load(self) -> Any:
         return self.build_and_load()
 
 
@@ -77,33 +80,33 @@ class JitSpecStatus:
     needs_device_linking: bool
 
     @property
-    def status(self):
+    def status(self) -> Any:
         return "Compiled" if self.is_compiled else "Not compiled"
 
 
 class JitSpecRegistry:
     """The specs that were asked for in this process."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._specs = {}
 
-    def register(self, spec):
+    def register(self, spec: Any) -> None:
         self._specs[spec.name] = spec
 
-    def get_all_specs(self):
+    def get_all_specs(self) -> list:
         return dict(self._specs)
 
-    def get_spec_status(self, name):
+    def get_spec_status(self, name: str) -> Any:
         spec = self._specs.get(name)
         if spec is None:
             return None
         return JitSpecStatus(name, None, spec.is_compiled, spec.get_library_path(), spec.sources,
                              spec.needs_device_linking)
 
-    def get_all_statuses(self):
+    def get_all_statuses(self) -> list:
         return [self.get_spec_status(name) for name in self._specs]
 
-    def get_stats(self):
+    def get_stats(self) -> dict:
         compiled = sum(spec.is_compiled for spec in self._specs.values())
         return {"total": len(self._specs), "compiled": compiled,
                 "not_compiled": len(self._specs) - compiled}
@@ -112,8 +115,9 @@ class JitSpecRegistry:
 jit_spec_registry = JitSpecRegistry()
 
 
-def gen_jit_spec(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra_ldflags=None,
-                 extra_include_paths=None, needs_device_linking=False):
+def gen_jit_spec(name: str, sources: Any, extra_cflags: Any = None, extra_cuda_cflags: Any = None,
+                 extra_ldflags: Any = None, extra_include_paths: Any = None,
+                 needs_device_linking: bool = False) -> None:
     """Not there: this library compiles no C++ of a user at run time.
 
     ``torch.utils.cpp_extension`` and ``tvm_ffi.cpp`` do.
@@ -122,12 +126,12 @@ def gen_jit_spec(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra
                               "alone; tvm_ffi.cpp.load compiles files of yours")
 
 
-def build_jit_specs(specs, verbose=False, skip_prebuilt=True):
+def build_jit_specs(specs: Any, verbose: bool = False, skip_prebuilt: bool = True) -> None:
     """Accepts specs of this library; there is nothing to do ahead."""
     for spec in specs:
         spec.build(verbose)
 
 
-def clear_cache_dir():
+def clear_cache_dir() -> Any:
     """Removes the compiled kernels from the cache folder; returns how many files."""
     return lib.clear_kernel_cache()

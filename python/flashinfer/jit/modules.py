@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules of the original that hold one operator each."""
+from __future__ import annotations
+
+from typing import Any
+
 from .core import JitSpec, jit_spec_registry
 
 _FIXED = ("sampling", "norm", "rope", "page", "cascade", "quantization", "topk", "gemm",
@@ -8,14 +12,14 @@ _FIXED = ("sampling", "norm", "rope", "page", "cascade", "quantization", "topk",
 __all__ = ["gen_act_and_mul_module"] + [f"gen_{name}_module" for name in _FIXED]
 
 
-def spec_named(name, variant=None, refusal=None):
+def spec_named(name: str, variant: Any = None, refusal: Any = None) -> JitSpec:
     """The spec of `name`, noted in the registry."""
     spec = JitSpec(name, variant=variant, refusal=refusal)
     jit_spec_registry.register(spec)
     return spec
 
 
-def gen_act_and_mul_module(act_func_name):
+def gen_act_and_mul_module(act_func_name: str) -> JitSpec:
     """The kernels of ``silu``, ``gelu`` or ``gelu_tanh`` with a product."""
     if act_func_name not in ("silu", "gelu", "gelu_tanh"):
         raise KeyError(f"act_func_name is {act_func_name!r}, accepted: silu, gelu, gelu_tanh")
@@ -23,7 +27,7 @@ def gen_act_and_mul_module(act_func_name):
 
 
 def _fixed_generator(name):
-    def generator():
+    def generator() -> JitSpec:
         return spec_named(name)
 
     generator.__name__ = generator.__qualname__ = f"gen_{name}_module"

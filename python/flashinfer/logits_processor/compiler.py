@@ -73,8 +73,7 @@ def _check_step(step: Op, window: Sequence[Op]) -> None:
             f"{' -> '.join(map(repr, window))}, which is {first.IN.name} to {last.OUT.name}")
 
 
-def compile_pipeline(ops: Sequence[Op],
-                     custom_fusion_rules: "Sequence[FusionRule] | None" = None,
+def compile_pipeline(ops: Sequence[Op], custom_fusion_rules: "Sequence[FusionRule] | None" = None,
                      custom_validity_checks: "Sequence[ValidityCheck] | None" = None) -> list[Op]:
     """:meth:`Compiler.compile` with more rules and checks than the default ones."""
     compiler = Compiler()

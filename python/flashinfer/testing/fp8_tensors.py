@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """fp8 matrices with scales of blocks, in torch alone: inputs and references of tests."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensors import Tensor
+
 _LARGEST = 448.0  # of float8_e4m3fn
 _LEAST_AMAX = 1e-4
 
@@ -33,7 +39,7 @@ def _quantize(x, shape):
     return quantised, scales.reshape(tuple(shape))
 
 
-def per_token_cast_to_fp8(x):
+def per_token_cast_to_fp8(x: Tensor) -> tuple[Tensor, Tensor]:
     """float8_e4m3fn and scales of 1 x 128 elements.
 
     Args:
@@ -45,7 +51,7 @@ def per_token_cast_to_fp8(x):
     return _quantize(x, (x.shape[0], x.shape[1] // 128))
 
 
-def per_block_cast_to_fp8(x):
+def per_block_cast_to_fp8(x: Tensor) -> tuple[Tensor, Tensor]:
     """float8_e4m3fn and scales of 128 x 128 elements, fewer at the edges.
 
     Args:
@@ -62,7 +68,8 @@ def per_block_cast_to_fp8(x):
     return quantised[:m, :n].contiguous(), scales
 
 
-def quantize_fp8(x, scale_shape, tile_shape, scale_major_mode):
+def quantize_fp8(x: Tensor, scale_shape: Any, tile_shape: Any,
+                 scale_major_mode: str) -> tuple[Tensor, Tensor]:
     """float8_e4m3fn and scales of blocks of `tile_shape`.
 
     Args:
@@ -86,7 +93,7 @@ def quantize_fp8(x, scale_shape, tile_shape, scale_major_mode):
     return quantised, scales
 
 
-def dequantize_fp8(x, x_scale, scale_major_mode):
+def dequantize_fp8(x: Tensor, x_scale: float | Tensor, scale_major_mode: str) -> Tensor:
     """The reverse of quantize_fp8(): float32."""
     scales = x_scale if scale_major_mode == "K" else x_scale.transpose(-1, -2)
     blocks = _in_blocks(x.float(), scales.shape)

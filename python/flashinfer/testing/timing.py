@@ -3,13 +3,17 @@
 
 Where torch finds no GPU, calls are timed by the clock of the host. All times are milliseconds.
 """
+from __future__ import annotations
+
 import time
 import warnings
+from typing import Any
+from .._tensors import Tensor
 
 _CACHES = 5  # tensors this many times as large as the cache are taken to be cold
 
 
-def get_l2_cache_size(device=None):
+def get_l2_cache_size(device: Any = None) -> int:
     """Bytes of the second-level cache of a CUDA device."""
     import torch
 
@@ -27,7 +31,8 @@ def _cuda_tensors(value):
     return [value] if getattr(value, "is_cuda", False) else []
 
 
-def calculate_rotation_count(tensors, device=None, min_rotations=2):
+def calculate_rotation_count(tensors: list[Tensor], device: Any = None,
+                             min_rotations: int = 2) -> int:
     """Copies of the arguments that calls must take turns with so that none is in the cache: 1 when
     they are much larger than it."""
     num_bytes = sum(t.numel() * t.element_size() for t in _cuda_tensors(tensors))
@@ -111,10 +116,14 @@ def _flush_of(cold_l2_cache, l2_flush, l2_flush_size_mb, l2_flush_device):
     return torch.empty(num_bytes, dtype=torch.int8, device=l2_flush_device or "cuda").zero_
 
 
-def bench_gpu_time_with_cuda_event(
-        fn, dry_run_iters=None, repeat_iters=None, dry_run_time_ms=25, repeat_time_ms=100,
-        l2_flush=None, l2_flush_size_mb=None, l2_flush_device=None, sleep_after_run=False,
-        input_args=(), input_kwargs=None, cold_l2_cache=True, aggregate_op=max):
+def bench_gpu_time_with_cuda_event(fn: Any, dry_run_iters: int | None = None,
+                                   repeat_iters: int | None = None, dry_run_time_ms: int = 25,
+                                   repeat_time_ms: int = 100, l2_flush: bool | None = None,
+                                   l2_flush_size_mb: int | None = None,
+                                   l2_flush_device: str | None = None,
+                                   sleep_after_run: bool = False, input_args: tuple[int, ...] = (),
+                                   input_kwargs: Any = None, cold_l2_cache: bool = True,
+                                   aggregate_op: Any = max) -> list[float]:
     """Times of single calls by CUDA events.
 
     Args:
@@ -152,11 +161,14 @@ def _slept(milliseconds):
     return milliseconds
 
 
-def bench_gpu_time_with_cudagraph(
-        fn, dry_run_iters=None, repeat_iters=None, dry_run_time_ms=25, repeat_time_ms=100,
-        num_iters_within_graph=10, l2_flush=None, l2_flush_size_mb=None, l2_flush_device=None,
-        sleep_after_run=False, input_args=(), input_kwargs=None, cold_l2_cache=True,
-        aggregate_op=max):
+def bench_gpu_time_with_cudagraph(fn: Any, dry_run_iters: int | None = None,
+                                  repeat_iters: int | None = None, dry_run_time_ms: int = 25,
+                                  repeat_time_ms: int = 100, num_iters_within_graph: int = 10,
+                                  l2_flush: bool | None = None, l2_flush_size_mb: int | None = None,
+                                  l2_flush_device: str | None = None, sleep_after_run: bool = False,
+                                  input_args: tuple[int, ...] = (), input_kwargs: Any = None,
+                                  cold_l2_cache: bool = True,
+                                  aggregate_op: Any = max) -> list[float]:
     """Times of calls that a CUDA graph makes one after another, each the mean of a graph.
 
     With a cold cache the calls take turns with copies of their arguments; see
@@ -193,11 +205,14 @@ def bench_gpu_time_with_cudagraph(
     return [milliseconds / num_iters_within_graph for milliseconds in times]
 
 
-def bench_gpu_time_with_cupti(
-        fn, dry_run_iters=None, repeat_iters=None, dry_run_time_ms=25, repeat_time_ms=100,
-        l2_flush=None, l2_flush_size_mb=None, l2_flush_device=None, sleep_after_run=False,
-        use_cuda_graph=False, input_args=(), input_kwargs=None, cold_l2_cache=True,
-        aggregate_op=max):
+def bench_gpu_time_with_cupti(fn: Any, dry_run_iters: int | None = None,
+                              repeat_iters: int | None = None, dry_run_time_ms: int = 25,
+                              repeat_time_ms: int = 100, l2_flush: bool | None = None,
+                              l2_flush_size_mb: int | None = None,
+                              l2_flush_device: str | None = None, sleep_after_run: bool = False,
+                              use_cuda_graph: bool = False, input_args: tuple[int, ...] = (),
+                              input_kwargs: Any = None, cold_l2_cache: bool = True,
+                              aggregate_op: Any = max) -> list[float]:
     """Warns that CUPTI is not used, then measures with a CUDA graph or events."""
     warnings.warn("CUPTI is not used: times are those of CUDA events, launches included",
                   stacklevel=2)
@@ -208,11 +223,14 @@ def bench_gpu_time_with_cupti(
                  input_args=input_args, input_kwargs=input_kwargs, cold_l2_cache=cold_l2_cache)
 
 
-def bench_gpu_time(
-        fn, dry_run_iters=None, repeat_iters=None, dry_run_time_ms=25, repeat_time_ms=100,
-        l2_flush=None, l2_flush_size_mb=None, l2_flush_device=None, sleep_after_run=False,
-        enable_cupti=False, use_cuda_graph=False, num_iters_within_graph=10, input_args=(),
-        input_kwargs=None, cold_l2_cache=True, aggregate_op=max):
+def bench_gpu_time(fn: Any, dry_run_iters: int | None = None, repeat_iters: int | None = None,
+                   dry_run_time_ms: int = 25, repeat_time_ms: int = 100,
+                   l2_flush: bool | None = None, l2_flush_size_mb: int | None = None,
+                   l2_flush_device: str | None = None, sleep_after_run: bool = False,
+                   enable_cupti: bool = False, use_cuda_graph: bool = False,
+                   num_iters_within_graph: int = 10, input_args: tuple[int, ...] = (),
+                   input_kwargs: Any = None, cold_l2_cache: bool = True,
+                   aggregate_op: Any = max) -> list[float]:
     """Times of a call, by whichever of the functions above the flags ask for.
 
     Returns:
@@ -230,8 +248,9 @@ def bench_gpu_time(
     return bench_gpu_time_with_cuda_event(*counts, **options)
 
 
-def bench_kineto(fn, kernel_names, num_tests=30, suppress_kineto_output=False, trace_path=None,
-                 flush_l2=True, with_multiple_kernels=False):
+def bench_kineto(fn: Any, kernel_names: Any, num_tests: int = 30,
+                 suppress_kineto_output: bool = False, trace_path: Any = None,
+                 flush_l2: bool = True, with_multiple_kernels: bool = False) -> Any:
     """Seconds that kernels take, by torch's profiler; needs a CUDA device.
 
     Args:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """All names of flashinfer.testing, where the original has them."""
+from __future__ import annotations
+
 import random
 import time
+from typing import Any
 
 from .attention_work import (
     attention_flops,
@@ -28,7 +31,7 @@ from .timing import (
 )
 
 
-def set_seed(random_seed):
+def set_seed(random_seed: int) -> None:
     """Seeds Python's, NumPy's and torch's random numbers, on all devices."""
     import numpy
     import torch
@@ -38,13 +41,13 @@ def set_seed(random_seed):
     torch.manual_seed(random_seed)
 
 
-def sleep_after_kernel_run(execution_time):
+def sleep_after_kernel_run(execution_time: Any) -> None:
     """Lets a device cool down: five times `execution_time` (milliseconds), at most a second."""
     is_known = execution_time == execution_time and execution_time != float("inf")
     time.sleep(min(execution_time / 200, 1.0) if is_known else 0.01)
 
 
-def count_bytes(*tensors):
+def count_bytes(*tensors: Any) -> int:
     """Bytes of all tensors; of tuples and lists, those of their parts; of None, 0."""
     total = 0
     for tensor in tensors:

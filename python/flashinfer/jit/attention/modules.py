@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generators of attention modules: their parameters make the module's name, and nothing else."""
 import inspect
+from typing import Any
 
+from ..core import JitSpec
 from ..modules import spec_named
 from ..utils import filename_safe_dtype_map
 
@@ -115,6 +117,7 @@ def _generator(name, prefix, words):
 
     generator.__name__ = generator.__qualname__ = name
     generator.__signature__ = signature
+    generator.__annotations__ = {**dict.fromkeys(signature.parameters, Any), "return": JitSpec}
     generator.__doc__ = f"The kernels of {prefix or 'a variant of the user'}, as a JitSpec."
     return generator
 
