@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """flashinfer.gemm, grouped_mm and deep_gemm against float64 NumPy."""
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import check_close
@@ -215,8 +216,8 @@ def test_wrong_arguments():
         flashinfer.mm_bf16(a, a.T)
     with pytest.raises(ValueError, match="backend is 'magic'"):
         flashinfer.mm_bf16(a, a.T, backend="magic")
-    with pytest.raises(NotImplementedError, match="mm_fp4"):
-        flashinfer.mm_fp4(a, a, None, None)
+    with pytest.raises(NotImplementedError, match="bmm_mxfp8"):
+        flashinfer.bmm_mxfp8(a, a, None, None, None)
 
 
 @pytest.mark.parametrize("name", ["gemm", "gemm_persistent", "gemm_descriptor_persistent"])
@@ -248,3 +249,70 @@ def test_what_products_of_triton_do_not_take():
         gemm_of(a, a.T, beta=1.0)
     with pytest.raises(ValueError, match="c: is float32 of shape"):
         gemm_of(a, a.T, np.ones((3, 3), np.float32))
+
+
+def read_fp4(tensors, q, scales, block, is_nvfp4):
+    """Values of pairs of e2m1 with row-major scales."""
+    codes = tensors.read(q)
+    grid = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    values = grid[np.stack([codes & 15, codes >> 4], axis=-1).reshape(codes.shape[0], -1)]
+    scale = tensors.read(scales)
+    scale = (scale.view(ml_dtypes.float8_e4m3fn).astype(np.float64) if is_nvfp4
+             else 2.0 ** (scale.astype(int) - 127))
+    return values * np.repeat(scale, block, axis=-1)
+
+
+@pytest.mark.parametrize("is_nvfp4", [True, False])
+@pytest.mark.parametrize("layout", ["tiles", "8x4", "linear"])
+@pytest.mark.parametrize("out_dtype", ["bfloat16", "float32"])
+def test_mm_fp4(tensors, rng, is_nvfp4, layout, out_dtype):
+    m, n, k, block = 9, 40, 96, 16 if is_nvfp4 else 32
+    scale = tensors.make(np.full(1, 3.0), "float32") if is_nvfp4 else None
+    given, values = [], []
+    for rows in (m, n):
+        x = tensors.make(rng.standard_normal((rows, k)), "bfloat16")
+        q, linear = flashinfer.fp4_quantize(x, scale, block, not is_nvfp4,
+                                            is_sf_swizzled_layout=False)
+        values.append(read_fp4(tensors, q, linear, block, is_nvfp4))
+        is_8x4 = layout == "8x4" and rows == m
+        scales = linear if layout == "linear" else flashinfer.fp4_quantize(
+            x, scale, block, not is_nvfp4, is_sf_8x4_layout=is_8x4)[1]
+        given.append((q, scales))
+    (a, a_scale), (b, b_scale) = given
+    alpha = tensors.make(np.full(1, 0.25), "float32")
+    out = tensors.full((m, n), np.nan, out_dtype)
+    found = flashinfer.mm_fp4(a, b.T, a_scale, b_scale.T, alpha, tensors.dtype(out_dtype), out,
+                              block, layout == "8x4", use_nvfp4=is_nvfp4)
+    assert found is out
+    check_product(tensors.read(found), 0.25 * values[0] @ values[1].T, out_dtype, k * 9)
+    with pytest.raises(NotImplementedError, match="backend: is 'trtllm'"):
+        flashinfer.mm_fp4(a, b.T, a_scale, b_scale.T, backend="trtllm")
+    with pytest.raises(ValueError, match="block_size: is 8"):
+        flashinfer.mm_fp4(a, b.T, a_scale, b_scale.T, block_size=8)
+    with pytest.raises(ValueError, match="a_descale: shape is"):
+        flashinfer.mm_fp4(a, b.T, a_scale[:1], b_scale.T, block_size=block, use_nvfp4=is_nvfp4)
+    with pytest.raises(ValueError, match="b: shape is"):
+        flashinfer.mm_fp4(a, b, a_scale, b_scale, block_size=block, use_nvfp4=is_nvfp4)
+
+
+@pytest.mark.parametrize("layout", ["tiles", "8x4", "linear"])
+def test_mm_mxfp8(tensors, rng, layout):
+    from flashinfer import SfLayout
+
+    m, n, k = 9, 40, 96
+    given, values = [], []
+    for rows in (m, n):
+        x = tensors.make(rng.standard_normal((rows, k)), "bfloat16")
+        kind = {"tiles": SfLayout.layout_128x4, "linear": SfLayout.layout_linear}.get(
+            layout, SfLayout.layout_8x4 if rows == m else SfLayout.layout_128x4)
+        q, scales = flashinfer.mxfp8_quantize(x, sf_swizzle_layout=kind)
+        linear = flashinfer.mxfp8_quantize(x, sf_swizzle_layout=SfLayout.layout_linear)[1]
+        factor = 2.0 ** (tensors.read(linear).reshape(rows, -1).astype(int) - 127)
+        values.append(tensors.read(q) * np.repeat(factor, 32, axis=-1))
+        given.append((q, scales.reshape((rows, -1)) if layout == "linear" else scales))
+    (a, a_scale), (b, b_scale) = given
+    found = flashinfer.mm_mxfp8(a, b.T, a_scale, b_scale.T if layout == "linear" else b_scale,
+                                out_dtype="float32", use_8x4_sf_layout=layout == "8x4")
+    check_product(tensors.read(found), values[0] @ values[1].T, "float32", k)
+    with pytest.raises(ValueError, match="backend: is 'magic'"):
+        flashinfer.mm_mxfp8(a, b.T, a_scale, b_scale, backend="magic")

@@ -10,6 +10,7 @@ from typing import Any
 from .._binding import lib
 from .._pending import pending
 from .._tensors import Tensor, as_dtype, dtype_name, empty, on_host, scalar_or_tensor
+from .block_scaled import mm_fp4, mm_mxfp8
 from .groupwise import (
     batch_deepgemm_fp8_nt_groupwise,
     fp8_blockscale_gemm_sm90,
@@ -188,7 +189,5 @@ def _segment_indptr(x, batch_size, seg_lens, seg_indptr):
 
 
 mm_fp8 = pending("mm_fp8")
-mm_mxfp8 = pending("mm_mxfp8")
-mm_fp4 = pending("mm_fp4")
 bmm_mxfp8 = pending("bmm_mxfp8")
 tgv_gemm_sm100 = pending("tgv_gemm_sm100")
