@@ -144,6 +144,37 @@ def test_groupwise_with_scales_as_trtllm_has_them(tensors, rng, rows, n, is_tran
         gemm.gemm_fp8_nt_groupwise(a, b, a_given, b_given, backend="magic")
 
 
+def rounded_to_fp8(values, axes):
+    """Blocks along `axes` as they are once quantised: scaled to 448, rounded, and back."""
+    scale = np.abs(values).max(axis=axes, keepdims=True).astype(np.float32) / np.float32(448)
+    scaled_values = values.astype(np.float32) * (np.float32(1) / scale)
+    return scaled_values.astype(ml_dtypes.float8_e4m3fn).astype(np.float64) * scale
+
+
+@pytest.mark.parametrize("gives_weight_scale", [False, True])
+@pytest.mark.parametrize("n", [128, 192])
+def test_blockscale_of_16_bits(tensors, rng, gives_weight_scale, n):
+    m, k = 5, 256
+    x = tensors.make(rng.standard_normal((m, k)), "bfloat16")
+    weight = tensors.make(rng.standard_normal((n, k)), "bfloat16")
+    left = rounded_to_fp8(tensors.read(x).reshape(m, 2, 128), (2,)).reshape(m, k)
+    blocks = np.zeros((256, k))
+    blocks[:n] = tensors.read(weight)
+    right = rounded_to_fp8(blocks[:-(-n // 128) * 128].reshape(-1, 128, 2, 128), (1, 3))
+    right = right.reshape(-1, k)[:n]
+    weight_scale = None
+    if gives_weight_scale:
+        weight = tensors.make(rng.standard_normal((n, k)), "float8_e4m3fn")
+        scale = rng.uniform(0.5, 1, (n, 2)).astype(np.float32)
+        weight_scale, right = tensors.make(scale), scaled(tensors.read(weight), scale, 1, 128)
+    found = gemm.fp8_blockscale_gemm_sm90(x, weight, weight_scale=weight_scale)
+    check_product(tensors.read(found), left @ right.T, "bfloat16", k)
+    with pytest.raises(ValueError, match="input_scale: is given, but input is bfloat16"):
+        gemm.fp8_blockscale_gemm_sm90(x, weight, x, weight_scale)
+    with pytest.raises(ValueError, match="input: shape is"):
+        gemm.fp8_blockscale_gemm_sm90(x[:, :100], weight)
+
+
 def test_blockscaled(tensors, rng):
     a = tensors.make(rng.standard_normal((256, 128)), "float8_e4m3fn")
     b = tensors.make(rng.standard_normal((128, 128)), "float8_e4m3fn")

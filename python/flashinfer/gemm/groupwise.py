@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._binding import lib
-from .._pending import not_yet, pending
-from .._tensors import Tensor, as_dtype, dtype_name, empty, on_host
+from .._pending import pending
+from .._tensors import Tensor, as_dtype, dense, dtype_name, empty, on_host
+from ..quantization.fp8_quantization import per_token_group_quant_8bit
 from ..utils import ceil_div
 
 
@@ -168,21 +169,47 @@ def batch_deepgemm_fp8_nt_groupwise(a: Tensor, b: Tensor, a_scale: Tensor, b_sca
     return out
 
 
+def _quantised_blocks(weight):
+    """(fp8, float32 scales) of blocks of 128 x 128, the largest |x| of each over 448."""
+    n, k = weight.shape
+    blocks = ceil_div(n, 128)
+    padded = empty((blocks * 128, k), weight)
+    padded[:n] = weight
+    padded[n:] = 0
+    rows = dense(padded.reshape(blocks, 128, k // 128, 128).swapaxes(1, 2)).reshape(-1, 128 * 128)
+    q, scales = per_token_group_quant_8bit(rows, 128 * 128)
+    q = dense(q.reshape(blocks, k // 128, 128, 128).swapaxes(1, 2)).reshape(blocks * 128, k)
+    return q[:n], scales.reshape(blocks, k // 128)
+
+
 def fp8_blockscale_gemm_sm90(input: Tensor, weight: Tensor, input_scale: Tensor | None = None,
                              weight_scale: Tensor | None = None, out: Tensor | None = None,
                              out_dtype: Any = None) -> Tensor:
     """input @ weightᵀ of fp8 matrices with scales.
 
     Args:
-        input: ``[m, k]``, `weight`: ``[n, k]``; float8_e4m3fn.
+        input: ``[m, k]``, k a multiple of 128; float8_e4m3fn with `input_scale`, or bfloat16,
+            which is quantised in groups of 128 elements of a row.
+        weight: ``[n, k]``; float8_e4m3fn with `weight_scale`, or bfloat16, which is quantised in
+            blocks of 128 x 128.
         input_scale: ``[m, k / 128]``.
         weight_scale: ``[n, k / 128]`` or ``[n / 128, k / 128]``.
+        out: ``[m, n]``; made when None, of `out_dtype` (None: bfloat16).
 
-    Raises:
-        NotImplementedError: a matrix is not quantised.
+    Returns:
+        `out`.
     """
-    if input_scale is None or weight_scale is None:
-        not_yet("fp8_blockscale_gemm_sm90 of matrices without scales")
+    for name, x, scale in (("input", input, input_scale), ("weight", weight, weight_scale)):
+        if len(x.shape) != 2 or x.shape[1] % 128:
+            raise ValueError(f"{name}: shape is {list(x.shape)}, expected a matrix whose rows are "
+                             "multiples of 128")
+        if dtype_name(x.dtype).startswith("float8") != (scale is not None):
+            raise ValueError(f"{name}_scale: is {'None' if scale is None else 'given'}, but {name} "
+                             f"is {dtype_name(x.dtype)}")
+    if input_scale is None:
+        input, input_scale = per_token_group_quant_8bit(input, 128)
+    if weight_scale is None:
+        weight, weight_scale = _quantised_blocks(weight)
     n_per_scale = 1 if weight_scale.shape[0] == weight.shape[0] else 128
     return gemm_fp8_nt_groupwise(input, weight, input_scale, weight_scale, "K", 1,
                                  (1, n_per_scale, 128), out, out_dtype)
