@@ -129,6 +129,65 @@ def test_what_fused_rmsnorm_silu_does_not_take():
         flashinfer.fused_rmsnorm_silu(x, weight[:3])
 
 
+@pytest.mark.parametrize("form", ["gamma_beta", "gate", "residual", "alone"])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("gives_out", [False, True])
+def test_norms_of_diffusion_transformers(tensors, rng, form, has_bias, gives_out):
+    from flashinfer import diffusion_ops
+
+    shape = (2, 5, 96)
+    x, residual = (tensors.make(rng.standard_normal(shape), "bfloat16") for _ in range(2))
+    parts = tensors.make(rng.standard_normal((2, 5, 6, 96)), "bfloat16")
+    gate, scale, shift = (parts[:, :, i] for i in (2, 1, 4))
+    biases = {name: tensors.make(rng.standard_normal((1, 96)), "float32") if has_bias else None
+              for name in ("gate_bias", "scale_bias", "shift_bias")}
+    gamma, beta = (tensors.make(rng.standard_normal(96), "float32") for _ in range(2))
+    read = tensors.read
+
+    def biased(values, name):
+        return read(values) + (read(biases[name]) if has_bias else 0)
+
+    outs = {name: tensors.full(shape, np.nan, "bfloat16") if gives_out else None
+            for name in ("residual_out", "norm_out")}
+    total = read(x) * (biased(gate, "gate_bias") if form in ("gamma_beta", "gate") else 1)
+    total = total + (0 if form == "alone" else read(residual))
+    if form == "gamma_beta":
+        got = diffusion_ops.fused_dit_gate_residual_layernorm_gamma_beta(
+            x, residual, gate, gamma, beta, gate_bias=biases["gate_bias"], epsilon=1e-5, **outs)
+        expected = layer(total, read(gamma), read(beta), 1e-5)
+    else:
+        expected = (layer(total, 1.0, 0.0, 1e-5) * (1 + biased(scale, "scale_bias"))
+                    + biased(shift, "shift_bias"))
+        if form == "gate":
+            got = diffusion_ops.fused_dit_gate_residual_layernorm_scale_shift(
+                x, residual, gate, scale, shift, epsilon=1e-5, **biases, **outs)
+        else:
+            del biases["gate_bias"]
+            got = diffusion_ops.fused_dit_residual_layernorm_scale_shift(
+                x, scale, shift, residual=None if form == "alone" else residual, epsilon=1e-5,
+                **biases, **outs)
+    assert not gives_out or (got[0] is outs["residual_out"] and got[1] is outs["norm_out"])
+    check_close(read(got[0]), total, "bfloat16")
+    check_close(read(got[1]), expected, "bfloat16", scale=4.0)
+
+
+def test_what_norms_of_diffusion_transformers_do_not_take():
+    norm_of = flashinfer.norm.fused_dit_residual_layernorm_scale_shift
+    x = np.ones((1, 2, 64), np.float32)
+    with pytest.raises(NotImplementedError, match="use_nvfp4=True"):
+        norm_of(x, x, x, use_nvfp4=True)
+    with pytest.raises(ValueError, match="input: shape is"):
+        norm_of(x[0], x, x)
+    with pytest.raises(ValueError, match="residual: shape is"):
+        norm_of(x, x, x, residual=x[:, :1])
+    with pytest.raises(ValueError, match="shift_bias: shape is"):
+        norm_of(x, x, x, shift_bias=np.ones(63, np.float32))
+    with pytest.raises(ValueError, match="norm_out: is float32 of shape"):
+        norm_of(x, x, x, norm_out=x[:, :1])
+    alone = norm_of(x, x, x)[0]
+    assert alone is not x and (alone == x).all()
+
+
 def test_names_still_to_come_say_so():
     for name in ("fused_qk_rmsnorm_rope", "rmsnorm_fp4quant"):
         with pytest.raises(NotImplementedError, match=name):
