@@ -20,6 +20,7 @@ from .dit_layernorm import (
     fused_dit_residual_layernorm_scale_shift,
 )
 from .jit.modules import gen_norm_module
+from .qk_rmsnorm_rope import fused_qk_rmsnorm_rope
 from .tllm_enums import SfLayout
 
 
@@ -166,6 +167,5 @@ def fused_rmsnorm_silu(input: Tensor, weight: Tensor, eps: float = 1e-6, out: Te
     return out, block_scale
 
 
-fused_qk_rmsnorm_rope = pending("fused_qk_rmsnorm_rope")
 rmsnorm_fp4quant = pending("rmsnorm_fp4quant")
 add_rmsnorm_fp4quant = pending("add_rmsnorm_fp4quant")
