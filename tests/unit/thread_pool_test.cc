@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -42,7 +43,8 @@ TEST_F(ThreadPoolTest, EveryIndexOnce) {
     for (int64_t grain : {1, 3, 1000}) {
       std::vector<std::atomic<int>> visits(static_cast<size_t>(count));
       ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
-        EXPECT_LE(end - begin, grain);
+        EXPECT_EQ(begin % grain, 0);
+        EXPECT_LE(end - begin, std::max(grain, count / (NumThreads() * kPiecesPerLane)));
         for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
       });
       for (const auto& visit : visits) EXPECT_EQ(visit, 1);

@@ -77,10 +77,12 @@ class CpuLinear final : public PackedLinear {
     }
     const int64_t num_parts =
         std::max(num_lanes * parts_per_lane, (params.num_tokens + at_once - 1) / at_once);
-    ParallelFor(num_parts, 1, [&](int64_t part, int64_t) {
-      const int64_t begin = part * num_blocks / num_parts * block;
-      const int64_t end = (part + 1) * num_blocks / num_parts * block;
-      RunTokens(params, begin, std::min(end, params.num_tokens) - begin);
+    ParallelFor(num_parts, 1, [&](int64_t first, int64_t last) {
+      for (int64_t part = first; part < last; ++part) {
+        const int64_t begin = part * num_blocks / num_parts * block;
+        const int64_t end = (part + 1) * num_blocks / num_parts * block;
+        RunTokens(params, begin, std::min(end, params.num_tokens) - begin);
+      }
     });
   }
 

@@ -32,8 +32,14 @@ void ForEachLane(Body&& body) {
            const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Calls `body(begin, end)` over 0..count in pieces of `grain`, handed out as threads become free.
-/// A count within one grain runs on the caller.
+/// Of what is left, a thread takes one part in so many times the number of threads. Zen 4, 2 threads,
+/// 2026-11: RoPE of 512 tokens of 10 KiB in place takes half the time of a token at a time, where
+/// one core's prefetcher takes lines that the other is writing.
+inline constexpr int64_t kPiecesPerLane = 4;
+
+/// Calls `body(begin, end)` over 0..count in pieces handed out as threads become free: large ones
+/// first, that each thread reads and writes a stretch of memory of its own, and towards the end ones
+/// of `grain`. A count within one grain runs on the caller.
 template <class Body>
 void ParallelFor(int64_t count, int64_t grain, Body&& body) {
   if (count <= grain) {
@@ -41,10 +47,14 @@ void ParallelFor(int64_t count, int64_t grain, Body&& body) {
     return;
   }
   std::atomic<int64_t> next{0};
-  ForEachLane([&](Lane) {
-    for (int64_t begin = next.fetch_add(grain, std::memory_order_relaxed); begin < count;
-         begin = next.fetch_add(grain, std::memory_order_relaxed)) {
-      body(begin, std::min(begin + grain, count));
+  ForEachLane([&](Lane lane) {
+    int64_t begin = next.load(std::memory_order_relaxed);
+    while (begin < count) {
+      const int64_t share = (count - begin) / (kPiecesPerLane * lane.count);
+      const int64_t size = std::max(grain, share / grain * grain);
+      if (!next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed)) continue;
+      body(begin, std::min(begin + size, count));
+      begin = next.load(std::memory_order_relaxed);
     }
   });
 }
