@@ -32,14 +32,14 @@ void ForEachLane(Body&& body) {
            const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Of what is left, a thread takes one part in so many times the number of threads. Zen 4, 2 threads,
-/// 2026-11: RoPE of 512 tokens of 10 KiB in place takes half the time of a token at a time, where
-/// one core's prefetcher takes lines that the other is writing.
+/// Of what is left, a thread takes one part in so many times the number of threads. Zen 4, 2
+/// threads, 2026-11: RoPE of 512 tokens of 10 KiB in place takes half the time of a token at a
+/// time, where one core's prefetcher takes lines that the other is writing.
 inline constexpr int64_t kPiecesPerLane = 4;
 
 /// Calls `body(begin, end)` over 0..count in pieces handed out as threads become free: large ones
-/// first, that each thread reads and writes a stretch of memory of its own, and towards the end ones
-/// of `grain`. A count within one grain runs on the caller.
+/// first, that each thread reads and writes a stretch of memory of its own, and towards the end
+/// ones of `grain`. A count within one grain runs on the caller.
 template <class Body>
 void ParallelFor(int64_t count, int64_t grain, Body&& body) {
   if (count <= grain) {
