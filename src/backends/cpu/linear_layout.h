@@ -17,11 +17,16 @@
 //   Q4_0   tile: nibbles, d f16[16]
 //   Q4_1   tile: nibbles, d f16[16], m f16[16]
 //   Q8_0   tile: bytes (q + 128), d f16[16]
-//   Q4_K   per 256 columns: d f16[16], dmin f16[16], then 8 tiles: nibbles, scale u8[16], min
-//   u8[16] Q6_K   per 256 columns: d f16[16], 32 bytes of padding, then 8 tiles: nibbles, high
-//   bits,
-//          scale i8[16] of columns 0..15, scale i8[16] of columns 16..31
+//   Q4_K   per 256 columns: d f16[16], dmin f16[16], packed scales u32[3][16];
+//          then 8 tiles: nibbles
+//   Q6_K   per 256 columns: d f16[16], 32 bytes of padding;
+//          then 8 tiles: nibbles, high bits, scale i8[16] of columns 0..15, i8[16] of 16..31
 //   Q5_0, Q5_1, Q5_K   as Q4_0 (its offset is 16), Q4_1 and Q4_K, with fifth bits after the nibbles
+//
+// Packed scales are 16 numbers of 6 bits for each row: the scales of the 8 tiles, then their mins.
+// Number i < 15 is in word i / 5 from bit 6 · (i % 5) on; the last one has two bits at the top of
+// each word. So Q4_K and Q5_K take no more bytes than in GGUF, in whole cache lines.
+//
 //   MXFP4  tile: nibbles (codes of e2m1), exponents u8[16]
 //   F32, F16   column by column: 16 values
 //   BF16   two columns at a time: 16 pairs; an odd last column is paired with zeros
@@ -40,7 +45,7 @@ inline constexpr int64_t kNibbleBytes = 256;
 inline constexpr int64_t kByteBytes = 512;
 inline constexpr int64_t kHighBytes = 128;
 inline constexpr int64_t kFifthBytes = 64;
-inline constexpr int64_t kSuperHeaderBytes = 64;
+inline constexpr int64_t kPackedScaleWords = 3;
 
 constexpr bool IsQuantized(WeightFormat format) { return format >= WeightFormat::kQ4_0; }
 
@@ -48,6 +53,16 @@ constexpr bool IsQuantized(WeightFormat format) { return format >= WeightFormat:
 constexpr bool IsSuper(WeightFormat format) {
   return format == WeightFormat::kQ4_K || format == WeightFormat::kQ5_K ||
          format == WeightFormat::kQ6_K;
+}
+
+constexpr bool HasPackedScales(WeightFormat format) {
+  return format == WeightFormat::kQ4_K || format == WeightFormat::kQ5_K;
+}
+
+/// What precedes the tiles of 256 columns.
+constexpr int64_t SuperHeaderBytes(WeightFormat format) {
+  if (!IsSuper(format)) return 0;
+  return 4 * kPanelRows * (HasPackedScales(format) ? 1 + kPackedScaleWords : 1);
 }
 
 constexpr bool HasFifthBits(WeightFormat format) {
@@ -68,12 +83,13 @@ constexpr int64_t TileBytes(WeightFormat format) {
     case WeightFormat::kQ8_0:
       return kByteBytes + 32;
     case WeightFormat::kQ4_K:
-      return kNibbleBytes + 32;
+      return kNibbleBytes;
     case WeightFormat::kQ6_K:
       return kNibbleBytes + kHighBytes + 32;
     case WeightFormat::kQ5_0:
-    case WeightFormat::kQ5_K:
       return kNibbleBytes + kFifthBytes + 32;
+    case WeightFormat::kQ5_K:
+      return kNibbleBytes + kFifthBytes;
     case WeightFormat::kQ5_1:
       return kNibbleBytes + kFifthBytes + 64;
     case WeightFormat::kMXFP4:
@@ -91,12 +107,8 @@ constexpr int64_t PanelBytes(WeightFormat format, int64_t cols) {
       return cols * kPanelRows * 2;
     case WeightFormat::kBF16:
       return (cols + 1) / 2 * 2 * kPanelRows * 2;
-    case WeightFormat::kQ4_K:
-    case WeightFormat::kQ5_K:
-    case WeightFormat::kQ6_K:
-      return cols / kSuperCols * kSuperHeaderBytes + cols / kTileCols * TileBytes(format);
     default:
-      return cols / kTileCols * TileBytes(format);
+      return cols / kSuperCols * SuperHeaderBytes(format) + cols / kTileCols * TileBytes(format);
   }
 }
 

@@ -137,13 +137,39 @@ namespace {
 
 /// Offset of tile `t` in a panel, and of the header that holds its d.
 int64_t TileOffset(WeightFormat format, int64_t t) {
-  return t * TileBytes(format) + (IsSuper(format) ? (t / 8 + 1) * kSuperHeaderBytes : 0);
+  return t * TileBytes(format) + (t / 8 + 1) * SuperHeaderBytes(format);
 }
 int64_t HeaderOffset(WeightFormat format, int64_t t) {
-  return t / 8 * (kSuperHeaderBytes + 8 * TileBytes(format));
+  return t / 8 * (SuperHeaderBytes(format) + 8 * TileBytes(format));
 }
 
 void Write16(uint8_t* p, int64_t index, uint16_t bits) { std::memcpy(p + index * 2, &bits, 2); }
+
+/// Word `j` of a row's packed scales, in the header of 256 columns.
+uint32_t ReadScaleWord(const uint8_t* header, int64_t row, int64_t j) {
+  uint32_t word = 0;
+  std::memcpy(&word, header + 4 * (kPanelRows * (1 + j) + row), 4);
+  return word;
+}
+
+/// Sets number `i` of a row's packed scales, which is 0.
+void AddPackedScale(uint8_t* header, int64_t row, int64_t i, uint32_t value) {
+  const auto add = [&](int64_t j, uint32_t bits) {
+    const uint32_t word = ReadScaleWord(header, row, j) | bits;
+    std::memcpy(header + 4 * (kPanelRows * (1 + j) + row), &word, 4);
+  };
+  if (i < 15) return add(i / 5, value << (i % 5 * 6));
+  for (int64_t j = 0; j < kPackedScaleWords; ++j) add(j, ((value >> (2 * j)) & 3) << 30);
+}
+
+int PackedScale(const uint8_t* header, int64_t row, int64_t i) {
+  if (i < 15) return static_cast<int>((ReadScaleWord(header, row, i / 5) >> (i % 5 * 6)) & 63);
+  uint32_t value = 0;
+  for (int64_t j = 0; j < kPackedScaleWords; ++j) {
+    value |= ReadScaleWord(header, row, j) >> 30 << (2 * j);
+  }
+  return static_cast<int>(value);
+}
 
 /// Offset of what multiplies the quants, in a tile.
 int64_t TailOffset(WeightFormat format) {
@@ -176,11 +202,16 @@ void StoreTile(WeightFormat format, const RowTile& tile, int64_t row, int64_t t,
   }
   uint8_t* tail = p + TailOffset(format);
   if (IsSuper(format)) {
-    tail[row] = tile.scales[0];
-    tail[16 + row] = tile.scales[1];
     uint8_t* header = panel + HeaderOffset(format, t);
     Write16(header, row, tile.d);
-    if (format != WeightFormat::kQ6_K) Write16(header, 16 + row, tile.m);
+    if (HasPackedScales(format)) {
+      Write16(header, 16 + row, tile.m);
+      AddPackedScale(header, row, t % 8, tile.scales[0]);
+      AddPackedScale(header, row, 8 + t % 8, tile.scales[1]);
+    } else {
+      tail[row] = tile.scales[0];
+      tail[16 + row] = tile.scales[1];
+    }
   } else if (format == WeightFormat::kMXFP4) {
     tail[row] = tile.scales[0];
   } else {
@@ -258,8 +289,10 @@ void UnpackTile(WeightFormat format, const uint8_t* panel, int64_t row, int64_t 
         break;
       case WeightFormat::kQ4_K:
       case WeightFormat::kQ5_K:
-        out[k] = ReadF16(header + row * 2) * static_cast<float>(tail[row]) * static_cast<float>(q) -
-                 ReadF16(header + 32 + row * 2) * static_cast<float>(tail[16 + row]);
+        out[k] = ReadF16(header + row * 2) * static_cast<float>(PackedScale(header, row, t % 8)) *
+                     static_cast<float>(q) -
+                 ReadF16(header + 32 + row * 2) *
+                     static_cast<float>(PackedScale(header, row, 8 + t % 8));
         break;
       case WeightFormat::kMXFP4:
         out[k] = std::ldexp(static_cast<float>(kE2m1Quants[q] - 16), tail[row] - 128);

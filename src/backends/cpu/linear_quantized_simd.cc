@@ -4,6 +4,8 @@
 // Weights are unpacked once per block of tokens. With few tokens the limiter is reading them; with
 // many it is the multipliers: a tile of 32 columns takes eight dot products per row vector and
 // token, and two or three multiplications to scale their sum.
+#include <atomic>
+
 #include "backends/cpu/simd/linear_store.h"
 #include "backends/cpu/simd/quantized_formats.h"
 
@@ -25,7 +27,7 @@ inline void AddChunk(const WeightTile& w, const ActivationTile<kTokens>& a, I32 
   }
 }
 
-template <class Format, int kGroup, int kTokens>
+template <class Format, int kTile, int kGroup, int kTokens>
 inline void AddGroup(const WeightTile& w, const ActivationTile<kTokens>& a, F32 (&acc)[kTokens]) {
   I32 dots[kTokens];
 #pragma GCC unroll 12
@@ -47,31 +49,49 @@ inline void AddGroup(const WeightTile& w, const ActivationTile<kTokens>& a, F32 
     AddChunk<Format, 6>(w, a, dots);
     AddChunk<Format, 7>(w, a, dots);
   }
-  const F32 scale = Format::Scale(w, kGroup);
+  const F32 scale = Format::template Scale<kTile>(w, kGroup);
 #pragma GCC unroll 12
   for (int t = 0; t < kTokens; ++t) {
     acc[t] = Fma(ToF32(dots[t]), scale * F32::Set(a.scales[t]), acc[t]);
   }
   if constexpr (Format::kHasMin) {
-    const F32 min = Format::Min(w);
+    const F32 min = Format::template Min<kTile>(w);
 #pragma GCC unroll 12
     for (int t = 0; t < kTokens; ++t) acc[t] = Fma(min, F32::Set(a.scaled_sums[t]), acc[t]);
   }
 }
 
+/// Tile kTile of a header, and moves on.
+template <class Format, int kTile, int kTokens>
+inline void AddTile(WeightTile& w, const ActivationTile<kTokens>& a, F32 (&acc)[kTokens]) {
+  AddGroup<Format, kTile, 0>(w, a, acc);
+  if constexpr (Format::kGroups == 2) AddGroup<Format, kTile, 1>(w, a, acc);
+  w.p += TileBytes(Format::kFormat);
+}
+
 template <class Format, int kTokens>
 void AddTiles(WeightTile w, const ActivationTile<kTokens>* a, int64_t num_tiles,
-              F32 (&acc)[kTokens]) {
+              F32 (&sums)[kTokens]) {
+  F32 acc[kTokens];  // its own, which no store through a pointer can change
   for (F32& sum : acc) sum = F32::Set(0.0f);
-  for (int64_t tile = 0; tile < num_tiles; ++tile) {
-    if (Format::kIsSuper && tile % 8 == 0) {
-      w.header = w.p;
-      w.p += kSuperHeaderBytes;
+  if constexpr (!Format::kIsSuper) {
+    for (int64_t tile = 0; tile < num_tiles; ++tile) AddTile<Format, 0>(w, a[tile], acc);
+  } else {
+    for (int64_t tile = 0; tile < num_tiles; tile += 8) {
+      w.ReadHeader(Format::kFormat);
+      // Few tokens: memory is read in order, as prefetchers want it, not where a value is used.
+      if (kTokens <= 4) std::atomic_signal_fence(std::memory_order_seq_cst);
+      AddTile<Format, 0>(w, a[tile], acc);
+      AddTile<Format, 1>(w, a[tile + 1], acc);
+      AddTile<Format, 2>(w, a[tile + 2], acc);
+      AddTile<Format, 3>(w, a[tile + 3], acc);
+      AddTile<Format, 4>(w, a[tile + 4], acc);
+      AddTile<Format, 5>(w, a[tile + 5], acc);
+      AddTile<Format, 6>(w, a[tile + 6], acc);
+      AddTile<Format, 7>(w, a[tile + 7], acc);
     }
-    AddGroup<Format, 0>(w, a[tile], acc);
-    if constexpr (Format::kGroups == 2) AddGroup<Format, 1>(w, a[tile], acc);
-    w.p += TileBytes(Format::kFormat);
   }
+  for (int t = 0; t < kTokens; ++t) sums[t] = acc[t];
 }
 
 /// One row vector after the other: its sums in integers and in floats fill the registers, and
@@ -83,7 +103,10 @@ void Block(const LinearPanelTask& task, int64_t token) {
       task.activations->tiles + token * num_tiles * kActivationTileBytes);
   F32 acc[kRowVectors][kTokens];
   for (int v = 0; v < kRowVectors; ++v) {
-    AddTiles<Format>({PanelOf(task, v), nullptr, RowInPanel(v)}, a, num_tiles, acc[v]);
+    WeightTile first;
+    first.p = PanelOf(task, v);
+    first.row = RowInPanel(v);
+    AddTiles<Format>(first, a, num_tiles, acc[v]);
   }
   StoreSums(task, token, acc);
 }

@@ -79,6 +79,7 @@ struct I32 {
   __m256i v;
   static I32 Set(int32_t x) { return {_mm256_set1_epi32(x)}; }
 };
+inline I32 LoadI32(const void* p) { return {_mm256_loadu_si256(static_cast<const __m256i*>(p))}; }
 inline I32 operator+(I32 a, I32 b) { return {_mm256_add_epi32(a.v, b.v)}; }
 inline I32 operator&(I32 a, I32 b) { return {_mm256_and_si256(a.v, b.v)}; }
 inline I32 operator|(I32 a, I32 b) { return {_mm256_or_si256(a.v, b.v)}; }

@@ -57,6 +57,7 @@ struct I32 {
   __m512i v;
   static I32 Set(int32_t x) { return {_mm512_set1_epi32(x)}; }
 };
+inline I32 LoadI32(const void* p) { return {_mm512_loadu_si512(p)}; }
 inline I32 operator+(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline I32 operator&(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
 inline I32 operator|(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }

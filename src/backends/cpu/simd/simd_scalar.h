@@ -102,6 +102,24 @@ struct I32 {
   int32_t v[F32::kWidth];
   static I32 Set(int32_t x) { return {{x, x, x, x, x, x, x, x}}; }
 };
+inline I32 LoadI32(const void* p) {
+  I32 x;
+  __builtin_memcpy(x.v, p, sizeof x.v);
+  return x;
+}
+inline I32 operator&(I32 a, I32 b) {
+  for (int i = 0; i < F32::kWidth; ++i) a.v[i] &= b.v[i];
+  return a;
+}
+inline I32 operator|(I32 a, I32 b) {
+  for (int i = 0; i < F32::kWidth; ++i) a.v[i] |= b.v[i];
+  return a;
+}
+/// Zeros come in from the left.
+inline I32 ShiftRight(I32 x, int n) {
+  for (int32_t& lane : x.v) lane = static_cast<int32_t>(static_cast<uint32_t>(lane) >> n);
+  return x;
+}
 inline I32 ShiftLeft(I32 x, int n) {
   for (int32_t& lane : x.v) lane *= 1 << n;
   return x;
