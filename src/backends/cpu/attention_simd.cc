@@ -28,13 +28,13 @@ constexpr int kRowsPerGroup = 48;
 static_assert(kRowsPerGroup % kBlockRows == 0 && kRowsPerGroup % F32::kWidth == 0);
 
 /// A tile is read at so many places side by side: one alone leaves the memory waiting between
-/// pages. Zen 4 (family 25 model 17, 2 threads), 2026-11, 32/8/128 over 32k keys in bf16: 36 GB/s
-/// of the 54 to 60 that reading in order reaches; 28 when each head reads the whole tile in order,
-/// 35 with 8 places, 32 with 4 and 32 tokens a part of values.
+/// pages. Zen 4 (family 25 model 17, 2 threads), 2026-11, 32/8/128 over 32k keys in bf16: 43 GB/s
+/// of the 56 to 60 that reading in order reaches; 31 to 34 in the order of memory.
 constexpr int kStreams = 4;
-/// Tokens of a part, which all heads read before the next, of keys and of values.
+/// Tokens of a part, which all heads read before the next, of keys and of values. Values by 16:
+/// 41 GB/s, by 64: 41 (f32: 37, 38, 40).
 constexpr int kKeysPerPart = kKeysInPlace;
-constexpr int kValuesPerPart = 16;
+constexpr int kValuesPerPart = 32;
 
 /// Over keys stored as `T`; pairs of bf16 are multiplied as such when kPairs, without rotation.
 template <class T, bool kPairs>
@@ -77,6 +77,7 @@ class Piece {
     bool has_folded = false;
     TilePointers<T> tiles[2];
     FindTile(tiles[0], task_.kv_begin);
+    if (reads_in_place_) FetchKeys(tiles[0]);
     for (int64_t key = task_.kv_begin, i = 0; key < task_.kv_end; key += tile_keys_, i ^= 1) {
       if (split > 0 && key > task_.kv_begin && key % split == 0) {
         if (!has_folded) Reset(s_.folded, rows_, stride);
@@ -95,6 +96,14 @@ class Piece {
   }
 
  private:
+  /// Asks for all keys of the first tile, which nothing came before to do.
+  void FetchKeys(const TilePointers<T>& tile) const {
+    LineFetcher<T> keys(tile.k, tile.count, task_.num_kv_heads, task_.k_strides,
+                        problem_.head_dim_qk);
+    keys.Fetch(tile.count * task_.num_kv_heads *
+               LinesIn(problem_.head_dim_qk * int64_t{sizeof(T)}));
+  }
+
   /// Where keys `begin` to the tile's end, or the piece's, are.
   void FindTile(TilePointers<T>& tile, int64_t begin) const {
     const int64_t left = task_.kv_end - begin;
@@ -145,8 +154,10 @@ class Piece {
       }
     }
     const int num_heads = task_.num_kv_heads;
-    RowFetcher<T> keys(next.k, next.count, num_heads, task_.k_strides, problem_.head_dim_qk);
-    RowFetcher<T> values(next.v, next.count, num_heads, task_.v_strides, problem_.head_dim_vo);
+    LineFetcher<T> keys(next.k, next.count, num_heads, task_.k_strides, problem_.head_dim_qk);
+    LineFetcher<T> values(next.v, next.count, num_heads, task_.v_strides, problem_.head_dim_vo);
+    const int key_lines = LinesIn(problem_.head_dim_qk * int64_t{sizeof(T)});
+    const int value_lines = LinesIn(problem_.head_dim_vo * int64_t{sizeof(T)});
     const int num_blocks = (rows_per_head_ + kBlockRows - 1) / kBlockRows;
     const int rows_per_fetch = (tile.count + 2 * num_blocks - 1) / (2 * num_blocks);
     for (int head = 0; head < num_heads; ++head) {
@@ -155,8 +166,8 @@ class Piece {
       int left = tile.count;
       const auto fetch = [&](int count) {
         for (; count > 0 && left > 0; --count, --left) {
-          keys.Next();
-          values.Next();
+          keys.Fetch(key_lines);
+          values.Fetch(value_lines);
         }
       };
       HeadPacked(state, head * rows_per_head_, mask, tile, [&] { fetch(rows_per_fetch); });
@@ -171,8 +182,8 @@ class Piece {
     const int dim_qk = problem_.head_dim_qk;
     const int dim_vo = problem_.head_dim_vo;
     const int num_heads = task_.num_kv_heads;
-    RowFetcher<T> values(tile.v, tile.count, num_heads, task_.v_strides, dim_vo);
-    RowFetcher<T> next_keys(next.k, next.count, num_heads, task_.k_strides, dim_qk);
+    LineFetcher<T> values(tile.v, tile.count, num_heads, task_.v_strides, dim_vo);
+    LineFetcher<T> next_keys(next.k, next.count, num_heads, task_.k_strides, dim_qk);
     ForEachPart(tile.count, kKeysPerPart, [&](TokenRange tokens, int head) {
       const int first = head * rows_per_head_;
       ScoresInPlace<kPairs>(tile, tokens,

@@ -41,72 +41,93 @@ inline void Move(TilePointers<T>& tile, int64_t k_stride, int64_t v_stride) {
   }
 }
 
-/// Asks for the rows of a tile's keys or values, one at a time in the order of memory, so that they
-/// are in the second-level cache when their turn comes.
+constexpr int LinesIn(int64_t bytes) {
+  return static_cast<int>((bytes + kCacheLine - 1) / kCacheLine);
+}
+
+/// Asks for the lines of a tile's keys or values, in the order of memory, so that they are in the
+/// second-level cache when their turn comes.
 template <class T>
-class RowFetcher {
+class LineFetcher {
  public:
   /// `rows`: of the first of `num_heads` heads.
-  RowFetcher(const T* const* rows, int count, int num_heads, const PageStrides& strides, int dim)
+  LineFetcher(const T* const* rows, int count, int num_heads, const PageStrides& strides, int dim)
       : rows_(rows),
-        num_lines_(static_cast<int>((dim * int64_t{sizeof(T)} + kCacheLine - 1) / kCacheLine)),
-        heads_are_beside_(strides.head < strides.token),
-        num_inner_(heads_are_beside_ ? num_heads : count),
-        outer_left_(count == 0          ? 0
-                    : heads_are_beside_ ? count
-                                        : num_heads),
-        head_stride_(strides.head) {
-    if (count > 0) StartInner();
+        head_stride_(strides.head),
+        heads_are_inner_(strides.head < strides.token),
+        is_whole_token_(strides.head == dim && heads_are_inner_),
+        run_bytes_((is_whole_token_ ? num_heads : 1) * dim * int64_t{sizeof(T)}),
+        num_inner_(is_whole_token_    ? 1
+                   : heads_are_inner_ ? num_heads
+                                      : count),
+        num_outer_(heads_are_inner_ ? count : num_heads) {
+    if (count > 0) StartRun();
   }
 
-  void Next() {
-    if (outer_left_ == 0) return;
-    for (int i = 0; i < num_lines_; ++i) __builtin_prefetch(row_ + i * kCacheLine, 0, 2);
-    if (--inner_left_ == 0) {
-      if (--outer_left_ == 0) return;
-      if (heads_are_beside_) {
-        ++rows_;
-      } else {
-        head_offset_ += head_stride_;
+  void Fetch(int num_lines) {
+    if (line_ == nullptr) return;
+#pragma GCC unroll 4
+    for (int i = 0; i < num_lines; ++i) {
+      __builtin_prefetch(line_, 0, 2);
+      line_ += kCacheLine;
+      if (line_ >= run_end_) [[unlikely]] {
+        if (!StartNextRun()) return;
       }
-      StartInner();
-    } else {
-      row_ = heads_are_beside_ ? row_ + head_stride_ * int64_t{sizeof(T)}
-                               : BytesAt(rows_[num_inner_ - inner_left_] + head_offset_);
     }
   }
 
  private:
-  static const char* BytesAt(const T* p) { return reinterpret_cast<const char*>(p); }
-
-  void StartInner() {
-    inner_left_ = num_inner_;
-    row_ = BytesAt(rows_[0] + head_offset_);
+  /// False at the end.
+  bool StartNextRun() {
+    if (++inner_ == num_inner_) {
+      inner_ = 0;
+      ++outer_;
+    }
+    if (outer_ == num_outer_) {
+      line_ = nullptr;
+      return false;
+    }
+    StartRun();
+    return true;
   }
 
-  const T* const* rows_;  ///< of the token, or of the first where tokens are inner
-  int num_lines_;
-  bool heads_are_beside_;  ///< of a token, closer than the next token: then heads are inner
-  int num_inner_;
-  int inner_left_ = 0;
-  int outer_left_;
+  void StartRun() {
+    const int token = heads_are_inner_ ? outer_ : inner_;
+    const int head = heads_are_inner_ ? inner_ : outer_;
+    line_ = reinterpret_cast<const char*>(rows_[token] + head * head_stride_);
+    run_end_ = line_ + run_bytes_;
+  }
+
+  const T* const* rows_;
   int64_t head_stride_;
-  int64_t head_offset_ = 0;
-  const char* row_ = nullptr;
+  bool heads_are_inner_;  ///< of a token, closer than the next token
+  bool is_whole_token_;   ///< of all its heads, without gaps: a run of lines
+  int64_t run_bytes_;
+  int num_inner_;
+  int num_outer_;
+  int inner_ = 0;
+  int outer_ = 0;
+  const char* line_ = nullptr;  ///< the next; null: none
+  const char* run_end_ = nullptr;
 };
 
 // ---- In place ----
 
-/// Scores of kRows rows and 4 keys.
+/// Of what a lane multiplies: an element, or a pair of them.
+template <bool kPairs, class T>
+inline constexpr int64_t kWordBytes = (kPairs ? 2 : 1) * int64_t{sizeof(T)};
+
+/// Scores of kRows rows and 4 keys. Asks for as many lines as it reads when `fetcher` is given.
 template <bool kPairs, int kRows, class T>
 inline void ScoreBlockInPlace(const T* const* k, const float* q, int64_t q_stride, int dim,
-                              float* s) {
+                              float* s, LineFetcher<T>* fetcher) {
   constexpr int kWidth = F32::kWidth;
   F32 acc[kWidth];
 #pragma GCC unroll 16
   for (int i = 0; i < kWidth; ++i) acc[i] = F32::Set(0.0f);
   const int words = kPairs ? dim / 2 : dim;
   for (int d = 0; d < words; d += kWidth) {
+    if (fetcher != nullptr) fetcher->Fetch(LinesIn(kKeysInPlace * kWordBytes<kPairs, T> * kWidth));
     F32 x[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) x[r] = Load(q + r * q_stride + d);
@@ -138,10 +159,10 @@ inline void ScoreBlockInPlace(const T* const* k, const float* q, int64_t q_strid
 
 template <bool kPairs, class T, int kRows = kRowsInPlace>
 inline void ScoreRowsInPlace(const T* const* k, const float* q, int64_t q_stride, int dim, float* s,
-                             int rows) {
-  if (rows >= kRows) return ScoreBlockInPlace<kPairs, kRows>(k, q, q_stride, dim, s);
+                             int rows, LineFetcher<T>* fetcher) {
+  if (rows >= kRows) return ScoreBlockInPlace<kPairs, kRows>(k, q, q_stride, dim, s, fetcher);
   if constexpr (kRows > 1) {
-    ScoreRowsInPlace<kPairs, T, kRows - 1>(k, q, q_stride, dim, s, rows);
+    ScoreRowsInPlace<kPairs, T, kRows - 1>(k, q, q_stride, dim, s, rows, fetcher);
   }
 }
 
@@ -163,18 +184,15 @@ struct ScoreProduct {
 /// s[row, key] = q · k for some of the keys.
 template <bool kPairs, class T>
 void ScoresInPlace(const TilePointers<T>& tile, TokenRange tokens, const ScoreProduct& product,
-                   RowFetcher<T>& fetcher) {
+                   LineFetcher<T>& fetcher) {
   const auto [offset, q, s, rows, dim] = product;
   const int64_t q_stride = PaddedDim(dim);
   for (int t = tokens.begin; t < tokens.end; t += kKeysInPlace) {
     const T* keys[kKeysInPlace];
-    for (int i = 0; i < kKeysInPlace; ++i) {
-      keys[i] = tile.k[t + i] + offset;
-      fetcher.Next();
-    }
+    for (int i = 0; i < kKeysInPlace; ++i) keys[i] = tile.k[t + i] + offset;
     for (int row = 0; row < rows; row += kRowsInPlace) {
       ScoreRowsInPlace<kPairs>(keys, q + row * q_stride, q_stride, dim, s + row * kTileTokens + t,
-                               rows - row);
+                               rows - row, row == 0 ? &fetcher : nullptr);
     }
   }
 }
@@ -227,7 +245,7 @@ struct ValueProduct {
 /// the tile's first key.
 template <bool kPairs, int kRows, int kVectors, class T>
 inline void ValueBlockInPlace(const TilePointers<T>& tile, const ValueProduct& product,
-                              RowFetcher<T>* fetcher) {
+                              LineFetcher<T>* fetcher) {
   constexpr int kWidth = F32::kWidth;
   constexpr int kTokens = kPairs ? 2 : 1;
   F32 acc[kRows][kVectors];
@@ -240,9 +258,7 @@ inline void ValueBlockInPlace(const TilePointers<T>& tile, const ValueProduct& p
     }
   }
   for (int t = product.tokens.begin; t < product.tokens.end; t += kTokens) {
-    if (fetcher != nullptr) {
-      for (int i = 0; i < kTokens; ++i) fetcher->Next();
-    }
+    if (fetcher != nullptr) fetcher->Fetch(LinesIn(kVectors * kWordBytes<kPairs, T> * kWidth));
     F32 value[kVectors];
     LoadValues<kPairs, kVectors>(tile, t, product.offset, value);
 #pragma GCC unroll 6
@@ -266,7 +282,7 @@ inline void ValueBlockInPlace(const TilePointers<T>& tile, const ValueProduct& p
 /// ValueBlockInPlace() for `rows` up to kRows.
 template <bool kPairs, int kVectors, class T, int kRows = kBlockRows>
 inline void ValueRowsInPlace(const TilePointers<T>& tile, const ValueProduct& product,
-                             RowFetcher<T>* fetcher, int rows) {
+                             LineFetcher<T>* fetcher, int rows) {
   if (rows >= kRows) return ValueBlockInPlace<kPairs, kRows, kVectors>(tile, product, fetcher);
   if constexpr (kRows > 1) {
     ValueRowsInPlace<kPairs, kVectors, T, kRows - 1>(tile, product, fetcher, rows);
@@ -276,7 +292,7 @@ inline void ValueRowsInPlace(const TilePointers<T>& tile, const ValueProduct& pr
 /// The whole product of `rows` rows and a head of `dim`.
 template <bool kPairs, class T>
 void ValuesInPlace(const TilePointers<T>& tile, const ValueProduct& whole, int rows, int dim,
-                   RowFetcher<T>& fetcher) {
+                   LineFetcher<T>& fetcher) {
   constexpr int kWidth = F32::kWidth;
   constexpr int kFewVectors = kPairs ? 2 : 1;
   for (int col = 0; col < dim;) {
@@ -287,7 +303,7 @@ void ValuesInPlace(const TilePointers<T>& tile, const ValueProduct& whole, int r
       product.p += row * kTileTokens / (kPairs ? 2 : 1);
       product.alpha += row;
       product.o += row * whole.o_stride + col;
-      RowFetcher<T>* fetch = col == 0 && row == 0 ? &fetcher : nullptr;
+      LineFetcher<T>* fetch = row == 0 ? &fetcher : nullptr;
       if (is_wide) {
         ValueRowsInPlace<kPairs, kBlockVectors>(tile, product, fetch, rows - row);
       } else {
