@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <thread>
 #include <type_traits>
 
@@ -255,9 +256,13 @@ std::vector<CompiledKernel> CompileAll(
     const std::function<void(size_t done, const CompileJob& job)>& on_done) {
   Workers workers(jobs, std::min(num_workers, static_cast<int>(std::max<size_t>(1, jobs.size()))));
   std::vector<CompiledKernel> kernels(jobs.size());
+  std::vector<size_t> order(jobs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return jobs[a].weight > jobs[b].weight; });
   size_t given = 0;
   for (size_t done = 0; done < jobs.size();) {
-    while (given < jobs.size() && workers.has_idle()) workers.Give(given++);
+    while (given < jobs.size() && workers.has_idle()) workers.Give(order[given++]);
     size_t job = 0;
     CompiledKernel kernel = workers.Take(job);
     kernels[job] = std::move(kernel);

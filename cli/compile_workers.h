@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace flashinfer::cli {
 struct CompileJob {
   std::string spec;
   std::string arch;
+  int64_t weight;  ///< jobs of more come first: those that take long must not end alone
 };
 
 /// As many processes as there are cores, and memory for: one takes up to 400 MiB.

@@ -51,6 +51,15 @@ void WriteManifest(const std::string& folder, const std::vector<std::string>& pa
   if (!file.flush()) throw Error(ErrorKind::kIo, folder + "/manifest.txt: cannot be written");
 }
 
+/// How long kernels of a family take to compile, beside those of others.
+int64_t WeightOf(const std::string& spec) {
+  static const std::vector<KernelFamilyInfo> families = KernelFamilies();
+  const std::string name = spec.substr(0, spec.find(' '));
+  const auto family = std::find_if(families.begin(), families.end(),
+                                   [&](const KernelFamilyInfo& f) { return f.name == name; });
+  return family == families.end() ? 0 : family->source_bytes;
+}
+
 std::vector<CompileJob> Jobs(const PackBuildOptions& options) {
   std::vector<std::string> specs;
   for (const std::string& recipe : options.recipes) ReadRecipe(recipe, specs);
@@ -59,7 +68,7 @@ std::vector<CompileJob> Jobs(const PackBuildOptions& options) {
   jobs.reserve(specs.size() * options.archs.size());
   for (const std::string& arch : options.archs) {
     for (const std::string& spec : specs) {
-      if (KernelMinArch(spec) <= std::stoi(arch)) jobs.push_back({spec, arch});
+      if (KernelMinArch(spec) <= std::stoi(arch)) jobs.push_back({spec, arch, WeightOf(spec)});
     }
   }
   return jobs;

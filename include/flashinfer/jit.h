@@ -35,6 +35,7 @@ struct KernelFamilyInfo {
   std::string header;  ///< that holds the device code
   int32_t min_arch;    ///< the lowest compute capability of any of its specs, 75
   std::string example;
+  int64_t source_bytes;  ///< of all its headers: what takes long to compile has many
 };
 FLASHINFER_API std::vector<KernelFamilyInfo> KernelFamilies();
 

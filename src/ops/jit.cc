@@ -2,11 +2,13 @@
 // The user's control of the kernel generator.
 #include "flashinfer/jit.h"
 
+#include <span>
 #include <utility>
 
 #include "backends/cuda/kernel_families.h"
 #include "jit/cache_folder.h"
 #include "jit/nvrtc.h"
+#include "jit/source.h"
 #include "jit/store.h"
 
 namespace flashinfer {
@@ -37,11 +39,17 @@ std::string CacheFolder() { return jit::CacheFolder(); }
 std::vector<KernelFamilyInfo> KernelFamilies() {
   std::vector<KernelFamilyInfo> families;
   families.reserve(cuda::KernelFamilies().size());
+  const std::span<const jit::EmbeddedHeader> headers = jit::EmbeddedHeaders();
   for (const cuda::KernelFamily& family : cuda::KernelFamilies()) {
+    size_t source_bytes = 0;
+    for (uint16_t index : jit::FindHeader(family.header).closure) {
+      source_bytes += headers[index].text.size();
+    }
     families.push_back({.name = std::string(family.name),
                         .header = std::string(family.header),
                         .min_arch = family.min_arch,
-                        .example = family.default_spec});
+                        .example = family.default_spec,
+                        .source_bytes = static_cast<int64_t>(source_bytes)});
   }
   return families;
 }
