@@ -82,8 +82,8 @@ void CheckPages(const AttentionProblem& p, const AttentionTables& tables,
   if (p.page_size == kNoPages) {
     const int slots = t.cache.layout == KvLayout::kNHD ? 1 : 2;
     for (const auto& [name, tensor] : {std::pair{"k", &t.cache.k}, std::pair{"v", &t.cache.v}}) {
-      FLASHINFER_CHECK(tensor->shape(slots) >= listed, "{}: has {} keys, kv_indptr ends at {}",
-                       name, tensor->shape(slots), listed);
+      FLASHINFER_CHECK(tensor->shape(slots) >= listed, "{}: has {} keys, the plan is of {}", name,
+                       tensor->shape(slots), listed);
     }
     return;
   }

@@ -140,6 +140,10 @@ DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
                                   AttentionTables& tables,
                                   std::string_view lengths_name = "last_page_len");
 
+/// The same of keys that lie one after another, of at most so many together.
+DeviceLengths ReadDeviceKvIndptr(const TensorView& kv_indptr, int64_t max_keys,
+                                 AttentionTables& tables);
+
 /// Checks an indptr of query rows on `tables.device`, of at most so many together; undefined: one
 /// token a request.
 void ReadDeviceQueryLengths(const TensorView& qo_indptr, int64_t max_tokens,

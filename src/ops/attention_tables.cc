@@ -55,6 +55,8 @@ void ReadItems(const AttentionMask& from, AttentionTables& tables) {
   }
 }
 
+constexpr int64_t kMostKeys = std::numeric_limits<int32_t>::max() / 2;
+
 }  // namespace
 
 void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionTables& tables) {
@@ -87,7 +89,6 @@ void ReadPageTable(const PageTable& pages, int32_t page_size, AttentionTables& t
 
 DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
                                   AttentionTables& tables, std::string_view lengths_name) {
-  constexpr int64_t kMostKeys = std::numeric_limits<int32_t>::max() / 2;
   FLASHINFER_CHECK(page_size > 0, "page_size: is {}, expected 1 or more", page_size);
   CheckTensor(lengths_name, pages.last_page_len).On(tables.device).Is(DType::kI32).Rank(1);
   const int64_t max_requests = pages.last_page_len.shape(0);
@@ -108,6 +109,29 @@ DeviceLengths ReadDevicePageTable(const PageTable& pages, int32_t page_size,
           .max_requests = static_cast<int32_t>(max_requests),
           .max_pages = static_cast<int32_t>(max_pages),
           .page_size = page_size};
+}
+
+DeviceLengths ReadDeviceKvIndptr(const TensorView& kv_indptr, int64_t max_keys,
+                                 AttentionTables& tables) {
+  CheckTensor("kv_indptr", kv_indptr).On(tables.device).Is(DType::kI32).Rank(1);
+  const int64_t max_requests = kv_indptr.shape(0) - 1;
+  FLASHINFER_CHECK(max_requests >= 0, "kv_indptr: is empty, expected one value more than parts");
+  FLASHINFER_CHECK(max_keys >= 0 && max_keys <= kMostKeys, "max_keys: is {}, accepted: 0 to {}",
+                   max_keys, kMostKeys);
+  tables.kv_len.assign(static_cast<size_t>(max_requests), 0);
+  tables.kv_begin.assign(static_cast<size_t>(max_requests) + 1, 0);
+  tables.kv_begin.back() = max_keys;
+  tables.pages = nullptr;
+  tables.pages_stride = 1;
+  // Pages of one key, of which the last one holds one whatever its length.
+  const auto* const indptr = kv_indptr.data_as<const int32_t>();
+  return {.indptr = indptr,
+          .last_page_len = indptr,
+          .indptr_stride = kv_indptr.stride(0),
+          .last_page_len_stride = kv_indptr.stride(0),
+          .max_requests = static_cast<int32_t>(max_requests),
+          .max_pages = static_cast<int32_t>(max_keys),
+          .page_size = 1};
 }
 
 void ReadDeviceQueryLengths(const TensorView& qo_indptr, int64_t max_tokens,

@@ -49,7 +49,7 @@ void BatchDecode::Plan(const AttentionProblem& problem, const PageTable& pages, 
 
 void BatchDecode::PlanOnDevice(const AttentionProblem& problem, const PageTable& pages,
                                Backend backend, Stream stream) {
-  impl_->PlanOnDevice(ToDecode(problem), {.pages = pages}, 0, backend, stream);
+  impl_->PlanOnDevice(ToDecode(problem), {.pages = pages}, {}, backend, stream);
 }
 
 void BatchDecode::Replan(Stream stream) const { impl_->Replan(stream); }

@@ -50,8 +50,8 @@ void BatchPrefill::PlanOnDevice(const AttentionProblem& problem, const TensorVie
                                 const PageTable& pages, int64_t max_tokens, Backend backend,
                                 Stream stream) {
   CheckTensor("qo_indptr", qo_indptr);
-  impl_->PlanOnDevice(problem, {.qo_indptr = qo_indptr, .pages = pages}, max_tokens, backend,
-                      stream);
+  impl_->PlanOnDevice(problem, {.qo_indptr = qo_indptr, .pages = pages}, {.tokens = max_tokens},
+                      backend, stream);
 }
 
 void BatchPrefill::Replan(Stream stream) const { impl_->Replan(stream); }
@@ -88,6 +88,17 @@ void BatchPrefillRagged::Plan(const AttentionProblem& problem, const TensorView&
   impl_->Plan(WithoutPages(problem), {.qo_indptr = qo_indptr, .kv_indptr = kv_indptr, .mask = mask},
               backend, stream);
 }
+
+void BatchPrefillRagged::PlanOnDevice(const AttentionProblem& problem, const TensorView& qo_indptr,
+                                      const TensorView& kv_indptr, int64_t max_tokens,
+                                      int64_t max_keys, Backend backend, Stream stream) {
+  CheckTensor("qo_indptr", qo_indptr);
+  CheckTensor("kv_indptr", kv_indptr);
+  impl_->PlanOnDevice(WithoutPages(problem), {.qo_indptr = qo_indptr, .kv_indptr = kv_indptr},
+                      {.tokens = max_tokens, .keys = max_keys}, backend, stream);
+}
+
+void BatchPrefillRagged::Replan(Stream stream) const { impl_->Replan(stream); }
 
 void BatchPrefillRagged::Run(const TensorView& q, const RaggedKv& kv, const TensorView& out,
                              const TensorView& lse, const AttentionExtras& extras,

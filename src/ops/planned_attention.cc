@@ -80,7 +80,7 @@ void PlannedAttention::Plan(const AttentionProblem& given, const AttentionPlanIn
   if (Logs(1)) [[unlikely]]
     LogPlan(problem, inputs);
   is_planned_ = false;  // half a plan must not run
-  on_device_ = {};
+  on_device_.reset();
   if (problem.variant != nullptr) problem.variant = &variant_.emplace(*problem.variant);
   ChooseEntry(problem, backend);
   Read(inputs, problem);
@@ -92,17 +92,20 @@ void PlannedAttention::Plan(const AttentionProblem& given, const AttentionPlanIn
 }
 
 void PlannedAttention::PlanOnDevice(const AttentionProblem& given,
-                                    const AttentionPlanInputs& inputs, int64_t max_tokens,
-                                    Backend backend, Stream stream) {
+                                    const AttentionPlanInputs& inputs,
+                                    const AttentionMaxima& maxima, Backend backend, Stream stream) {
   FLASHINFER_CHECK(workspace_->device().type == DeviceType::kCuda,
                    "workspace: is in host memory, a plan on the device needs a CUDA device");
   AttentionProblem problem = given;
   problem.arch = cuda::ArchOf(workspace_->device());
   is_planned_ = false;
+  on_device_.reset();
   ChooseEntry(problem, backend);
   tables_.device = workspace_->device();
-  DeviceLengths lengths = ReadDevicePageTable(inputs.pages, problem.page_size, tables_);
-  ReadDeviceQueryLengths(inputs.qo_indptr, max_tokens, tables_, lengths);
+  DeviceLengths lengths = inputs.kv_indptr.defined()
+                              ? ReadDeviceKvIndptr(inputs.kv_indptr, maxima.keys, tables_)
+                              : ReadDevicePageTable(inputs.pages, problem.page_size, tables_);
+  ReadDeviceQueryLengths(inputs.qo_indptr, maxima.tokens, tables_, lengths);
   tables_.mask = {};
   executor_->PlanOnDevice(problem, tables_, lengths, *workspace_, stream);
   problem_ = problem;
@@ -112,11 +115,11 @@ void PlannedAttention::PlanOnDevice(const AttentionProblem& given,
 }
 
 void PlannedAttention::Replan(Stream stream) const {
-  FLASHINFER_CHECK(is_planned_ && on_device_.pages.indptr.defined(),
+  FLASHINFER_CHECK(is_planned_ && on_device_.has_value(),
                    "Replan() was called before a successful PlanOnDevice()");
   // Lengths as they are now: to who reads the log, this is a plan of them.
   if (Logs(1)) [[unlikely]]
-    LogPlan(problem_, on_device_);
+    LogPlan(problem_, *on_device_);
   executor_->Replan(stream);
   if (Logs(5)) [[unlikely]]
     LogReturn(name_ + ".plan", {});

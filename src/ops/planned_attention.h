@@ -22,6 +22,12 @@ struct AttentionPlanInputs {
   AttentionMask mask = {};
 };
 
+/// Of a batch whose lengths only the device knows; what its tensors' sizes tell is not here.
+struct AttentionMaxima {
+  int64_t tokens = 0;  ///< where there is qo_indptr
+  int64_t keys = 0;    ///< where there is kv_indptr
+};
+
 class PlannedAttention {
  public:
   /// `Choose` of an operator.
@@ -35,9 +41,9 @@ class PlannedAttention {
 
   void Plan(const AttentionProblem& problem, const AttentionPlanInputs& inputs, Backend backend,
             Stream stream);
-  /// Of `inputs`, pages and qo_indptr, which are on the device; that of up to `max_tokens`.
+  /// Of `inputs` without a mask, which are on the device.
   void PlanOnDevice(const AttentionProblem& problem, const AttentionPlanInputs& inputs,
-                    int64_t max_tokens, Backend backend, Stream stream);
+                    const AttentionMaxima& maxima, Backend backend, Stream stream);
   void Replan(Stream stream) const;
   void Run(const AttentionTensors& tensors, Stream stream) const;
 
@@ -56,7 +62,7 @@ class PlannedAttention {
   AttentionTables tables_;
   const AttentionEntry* entry_ = nullptr;
   std::unique_ptr<AttentionExecutor> executor_;
-  AttentionPlanInputs on_device_;  ///< undefined after a plan on the host
+  std::optional<AttentionPlanInputs> on_device_;  ///< none after a plan on the host
   bool is_planned_ = false;
 };
 

@@ -203,88 +203,202 @@ struct Tables {
         indices(num_pages, 0),
         lengths(kMaxRequests, 0) {}
 
-  /// Request b takes the first of the pages that are `from`'s, which has room for kLongest each.
+  /// Request b takes the first of the pages that are `from`'s, which has room for kLongest each;
+  /// keys without pages have none.
   void Set(const Lengths& batch, const std::vector<int32_t>& from,
            const std::vector<int32_t>& from_indptr, const std::vector<int32_t>& given_lengths) {
     qo_indptr = batch.qo_indptr;
+    indptr = batch.indptr;
     lengths = given_lengths;
     std::fill(indices.begin(), indices.end(), -1);
-    for (size_t b = 0; b < kMaxRequests; ++b) {
-      indptr[b + 1] = batch.indptr[b + 1];
+    for (size_t b = 0; b < kMaxRequests && !from.empty(); ++b) {
       std::copy_n(from.begin() + from_indptr[b], indptr[b + 1] - indptr[b],
                   indices.begin() + indptr[b]);
     }
   }
 };
 
-/// Rows of a smaller batch, then what was there before.
-std::vector<double> Padded(std::vector<double> rows, int64_t size) {
-  rows.resize(static_cast<size_t>(size), kUntouched);
-  return rows;
-}
+/// The same on the device.
+struct DeviceTables {
+  TensorView qo_indptr, indptr, indices, lengths;
+};
 
 std::vector<int32_t> MostTokens() { return {kMaxTokens - kMaxRequests + 1, 1, 1, 1, 1}; }
+std::vector<int32_t> MostKeys() { return std::vector<int32_t>(kMaxRequests, kLongest); }
 
-class RecordedPrefill {
+/// Prefill as Recorded wants it: its calls, its tensors and its oracle.
+template <class Prefill>
+class PrefillCalls {
  public:
-  RecordedPrefill(const AttentionProblem& problem, std::string_view backend)
-      : problem_(problem),
-        in_({problem, MostTokens(), std::vector<int32_t>(kMaxRequests, kLongest)}, 7),
-        tables_(in_.indices.size()) {
-    prefill_.PlanOnDevice(
-        problem, on_(ViewOf(tables_.qo_indptr)),
-        {on_(ViewOf(tables_.indptr)), on_(ViewOf(tables_.indices)), on_(ViewOf(tables_.lengths))},
-        kMaxTokens, Backend(backend), stream_.stream());
-    Run();  // loads what a recording must not
-    cuda::Synchronize(stream_.stream());
-    graph_.emplace(stream_.stream(), [&] {
-      prefill_.Replan(stream_.stream());
-      Run();
-      Run();  // counters are those of a first run
+  using Problem = AttentionProblem;
+  static constexpr bool kIsRagged = std::is_same_v<Prefill, BatchPrefillRagged>;
+
+  explicit PrefillCalls(const AttentionProblem& problem)
+      : case_{.problem = problem,
+              .q_len = MostTokens(),
+              .kv_len = MostKeys(),
+              .is_ragged = kIsRagged},
+        in(case_, 7) {}
+
+  int32_t page_size() const { return kIsRagged ? 1 : case_.problem.page_size; }
+
+  void PlanOnDevice(const DeviceTables& t, Backend backend, Stream stream) {
+    if constexpr (kIsRagged) {
+      prefill_.PlanOnDevice(case_.problem, t.qo_indptr, t.indptr, kMaxTokens,
+                            kMaxRequests * kLongest, backend, stream);
+    } else {
+      prefill_.PlanOnDevice(case_.problem, t.qo_indptr, {t.indptr, t.indices, t.lengths},
+                            kMaxTokens, backend, stream);
+    }
+  }
+  void Replan(Stream stream) const { prefill_.Replan(stream); }
+  void Run(DeviceCopies& on, Stream stream) const {
+    on(in.k_pool);
+    on(in.v_pool);
+    const TensorView q = on(in.q), out = on(in.out), lse = on(in.lse);
+    if constexpr (kIsRagged) {
+      const RaggedKv kv = in.ragged();
+      prefill_.Run(q, {on(kv.k), on(kv.v), kv.layout}, out, lse, {}, stream);
+    } else {
+      const PagedKvCache cache = in.cache();
+      prefill_.Run(q, {on(cache.k), on(cache.v), cache.layout}, out, lse, {}, stream);
+    }
+  }
+
+  /// Makes the inputs those of a batch; returns the lengths of its requests.
+  const std::vector<int32_t>& Take(const Lengths& batch, std::mt19937_64& rng) {
+    in.q.FillNormal(rng);
+    in.kv_indptr = batch.indptr;  // of ragged keys
+    return batch.last_page_len;
+  }
+  AttentionResult Expected(const Lengths& batch) {
+    case_.q_len = batch.q_len;
+    case_.kv_len = batch.kv_len;
+    return AttentionOracle(case_, in);
+  }
+  void ExpectMatches(const AttentionResult& expected) const {
+    test::ExpectMatches(case_, in, expected);
+  }
+
+ private:
+  AttentionCase case_;
+
+ public:
+  AttentionInputs in;
+
+ private:
+  Workspace workspace_{kDevice};
+  Prefill prefill_{workspace_};
+};
+
+/// The same of latent attention.
+class MlaCalls {
+ public:
+  using Problem = MlaProblem;
+
+  explicit MlaCalls(const MlaProblem& problem)
+      : case_{problem, MostTokens(), MostKeys()}, in(case_, 7) {}
+
+  int32_t page_size() const { return case_.problem.page_size; }
+
+  void PlanOnDevice(const DeviceTables& t, Backend backend, Stream stream) {
+    mla_.PlanOnDevice(case_.problem, t.qo_indptr, {t.indptr, t.indices, t.lengths}, kMaxTokens,
+                      backend, stream);
+  }
+  void Replan(Stream stream) const { mla_.Replan(stream); }
+  void Run(DeviceCopies& on, Stream stream) const {
+    on(in.pool);
+    on(in.kpe_pool);
+    MlaCache cache = in.cache();
+    for (TensorView* part : {&cache.ckv, &cache.kpe}) *part = on(*part);
+    mla_.Run(on(in.q_nope), on(in.q_pe), cache, on(in.out), on(in.lse), stream);
+  }
+
+  const std::vector<int32_t>& Take(const Lengths& batch, std::mt19937_64& rng) {
+    in.q_nope.FillNormal(rng);
+    return batch.kv_len;
+  }
+  MlaResult Expected(const Lengths& batch) {
+    case_.q_len = batch.q_len;
+    case_.kv_len = batch.kv_len;
+    return MlaOracle(case_, in);
+  }
+  void ExpectMatches(const MlaResult& expected) const {
+    EXPECT_TRUE(AllNear(in.out, expected.out, ToleranceOf(DType::kF16, 512)));
+    EXPECT_TRUE(AllNear(in.lse, expected.lse, LseTolerance()));
+  }
+
+ private:
+  MlaCase case_;
+
+ public:
+  MlaInputs in;
+
+ private:
+  Workspace workspace_{kDevice};
+  BatchMla mla_{workspace_};
+};
+
+/// One recording of a plan and two runs, for batches of all lengths.
+template <class Calls>
+class Recorded {
+ public:
+  Recorded(const typename Calls::Problem& problem, std::string_view backend)
+      : calls_(problem), tables_(std::max<size_t>(1, calls_.in.indices.size())) {
+    const Stream stream = stream_.stream();
+    calls_.PlanOnDevice({on_(ViewOf(tables_.qo_indptr)), on_(ViewOf(tables_.indptr)),
+                         on_(ViewOf(tables_.indices)), on_(ViewOf(tables_.lengths))},
+                        Backend(backend), stream);
+    calls_.Run(on_, stream);  // loads what a recording must not
+    cuda::Synchronize(stream);
+    graph_.emplace(stream, [&] {
+      calls_.Replan(stream);
+      calls_.Run(on_, stream);
+      calls_.Run(on_, stream);  // counters are those of a first run
     });
   }
 
   void ExpectRight(std::mt19937_64& rng) {
-    const Lengths batch(rng, kMaxRequests, kMaxTokens, kLongest, problem_.page_size);
-    tables_.Set(batch, in_.indices, in_.indptr, batch.last_page_len);
-    in_.qo_indptr = batch.qo_indptr;
-    in_.q.FillNormal(rng);
-    for (HostTensor* x : {&in_.out, &in_.lse}) x->Fill(kUntouched);
+    auto& in = calls_.in;
+    const Lengths batch(rng, kMaxRequests, kMaxTokens, kLongest, calls_.page_size());
+    tables_.Set(batch, in.indices, in.indptr, calls_.Take(batch, rng));
+    in.qo_indptr = batch.qo_indptr;
+    for (HostTensor* x : {&in.out, &in.lse}) x->Fill(kUntouched);
     on_.Send();
     graph_->Launch(stream_.stream());
     cuda::Synchronize(stream_.stream());
     on_.Fetch();
-    const AttentionCase c{problem_, batch.q_len, batch.kv_len};
-    AttentionResult expected = AttentionOracle(c, in_);
-    expected.out = Padded(expected.out, in_.out.view().num_elements());
-    expected.lse = Padded(expected.lse, in_.lse.view().num_elements());
-    ExpectMatches(c, in_, expected);
+    auto expected = calls_.Expected(batch);
+    // Behind a smaller batch's rows lies what was there before.
+    expected.out.resize(static_cast<size_t>(in.out.view().num_elements()), kUntouched);
+    expected.lse.resize(static_cast<size_t>(in.lse.view().num_elements()), kUntouched);
+    calls_.ExpectMatches(expected);
   }
 
  private:
-  void Run() {
-    const PagedKvCache cache = in_.cache();
-    on_(in_.k_pool);
-    on_(in_.v_pool);
-    prefill_.Run(on_(in_.q), {on_(cache.k), on_(cache.v), cache.layout}, on_(in_.out), on_(in_.lse),
-                 {}, stream_.stream());
-  }
-
-  AttentionProblem problem_;
-  AttentionInputs in_;
+  Calls calls_;
   Tables tables_;
   OwnedStream stream_{kDevice};
   DeviceCopies on_{kDevice};
-  Workspace workspace_{kDevice};
-  BatchPrefill prefill_{workspace_};
   std::optional<RecordedWork> graph_;
 };
 
-TEST(DevicePrefillPlan, OneRecordingServesAllBatches) {
-  std::string why;
-  if (!cuda::Available(&why)) GTEST_SKIP() << why;
+template <class Calls>
+void ExpectOneRecordingServes(const typename Calls::Problem& problem, std::string_view backend,
+                              std::string_view what) {
   const uint64_t seed = std::random_device{}();
   std::mt19937_64 rng(seed);
+  Recorded<Calls> recorded(problem, backend);
+  for (int i = 0; i < 8 && !testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE(fmt::format("{}, {}, seed {}, batch {}", backend, what, seed, i));
+    recorded.ExpectRight(rng);
+  }
+}
+
+template <class Prefill>
+void ExpectOneRecordingOfPrefillServes() {
+  std::string why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
   for (const std::string_view backend : {"cuda.mma", "cuda.simt"}) {
     for (const auto& [mask, window_left] :
          {std::pair{MaskMode::kCausal, -1}, {MaskMode::kNone, 60}}) {
@@ -293,90 +407,26 @@ TEST(DevicePrefillPlan, OneRecordingServesAllBatches) {
       problem.mask = mask;
       problem.window_left = window_left;
       problem.arch = cuda::ArchOf(kDevice);
-      RecordedPrefill recorded(problem, backend);
-      for (int i = 0; i < 8; ++i) {
-        SCOPED_TRACE(fmt::format("{}, {}, window {}, seed {}, batch {}", backend, Name(mask),
-                                 window_left, seed, i));
-        recorded.ExpectRight(rng);
-        if (HasFailure()) return;
-      }
+      ExpectOneRecordingServes<PrefillCalls<Prefill>>(problem, backend, Name(mask));
     }
   }
 }
 
-class RecordedMla {
- public:
-  RecordedMla(const MlaProblem& problem, std::string_view backend)
-      : case_{problem, MostTokens(), std::vector<int32_t>(kMaxRequests, kLongest)},
-        in_(case_, 7),
-        tables_(in_.indices.size()) {
-    mla_.PlanOnDevice(
-        problem, on_(ViewOf(tables_.qo_indptr)),
-        {on_(ViewOf(tables_.indptr)), on_(ViewOf(tables_.indices)), on_(ViewOf(tables_.lengths))},
-        kMaxTokens, Backend(backend), stream_.stream());
-    Run();  // loads what a recording must not
-    cuda::Synchronize(stream_.stream());
-    graph_.emplace(stream_.stream(), [&] {
-      mla_.Replan(stream_.stream());
-      Run();
-      Run();  // counters are those of a first run
-    });
-  }
+TEST(DevicePrefillPlan, OneRecordingServesAllBatches) {
+  ExpectOneRecordingOfPrefillServes<BatchPrefill>();
+}
 
-  void ExpectRight(std::mt19937_64& rng) {
-    const Lengths batch(rng, kMaxRequests, kMaxTokens, kLongest, case_.problem.page_size);
-    tables_.Set(batch, in_.indices, in_.indptr, batch.kv_len);
-    in_.qo_indptr = batch.qo_indptr;
-    in_.q_nope.FillNormal(rng);
-    for (HostTensor* x : {&in_.out, &in_.lse}) x->Fill(kUntouched);
-    on_.Send();
-    graph_->Launch(stream_.stream());
-    cuda::Synchronize(stream_.stream());
-    on_.Fetch();
-    MlaCase c = case_;
-    c.q_len = batch.q_len;
-    c.kv_len = batch.kv_len;
-    const MlaResult expected = MlaOracle(c, in_);
-    const auto padded = [](const std::vector<double>& rows, const HostTensor& of) {
-      return Padded(rows, of.view().num_elements());
-    };
-    EXPECT_TRUE(AllNear(in_.out, padded(expected.out, in_.out), ToleranceOf(DType::kF16, 512)));
-    EXPECT_TRUE(AllNear(in_.lse, padded(expected.lse, in_.lse), LseTolerance()));
-  }
-
- private:
-  void Run() {
-    on_(in_.pool);
-    on_(in_.kpe_pool);
-    MlaCache cache = in_.cache();
-    for (TensorView* part : {&cache.ckv, &cache.kpe}) *part = on_(*part);
-    mla_.Run(on_(in_.q_nope), on_(in_.q_pe), cache, on_(in_.out), on_(in_.lse), stream_.stream());
-  }
-
-  MlaCase case_;
-  MlaInputs in_;
-  Tables tables_;
-  OwnedStream stream_{kDevice};
-  DeviceCopies on_{kDevice};
-  Workspace workspace_{kDevice};
-  BatchMla mla_{workspace_};
-  std::optional<RecordedWork> graph_;
-};
+TEST(DevicePrefillPlan, OneRecordingServesAllBatchesOfRaggedKeys) {
+  ExpectOneRecordingOfPrefillServes<BatchPrefillRagged>();
+}
 
 TEST(DevicePrefillPlan, OneRecordingServesAllBatchesOfLatentAttention) {
   std::string why;
   if (!cuda::Available(&why)) GTEST_SKIP() << why;
-  const uint64_t seed = std::random_device{}();
-  std::mt19937_64 rng(seed);
   for (const std::string_view backend : {"cuda.mma", "cuda.simt"}) {
     MlaProblem problem = MlaOf(DType::kF16, DType::kF16, DType::kF16, 3, 64, 16, 16);
     problem.causal = backend == "cuda.mma";
-    RecordedMla recorded(problem, backend);
-    for (int i = 0; i < 8; ++i) {
-      SCOPED_TRACE(fmt::format("{}, seed {}, batch {}", backend, seed, i));
-      recorded.ExpectRight(rng);
-      if (HasFailure()) return;
-    }
+    ExpectOneRecordingServes<MlaCalls>(problem, backend, "latent");
   }
 }
 
@@ -417,6 +467,24 @@ TEST(DevicePrefillPlan, RefusalsNameTheArgument) {
         prefill.Run(on(q), {on(kv), on(kv)}, on(q));
       },
       ThrowsMessage<Error>(HasSubstr("q: ")));
+  BatchPrefillRagged ragged(workspace);
+  EXPECT_THAT([&] { ragged.Replan(); }, ThrowsMessage<Error>(HasSubstr("Replan()")));
+  const auto expect_ragged = [&](const TensorView& kv_indptr, int64_t max_keys, const char* text) {
+    EXPECT_THAT([&] { ragged.PlanOnDevice(p, there(4), kv_indptr, 8, max_keys); },
+                ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  expect_ragged(here, 16, "kv_indptr:");
+  expect_ragged(there(5), 16, "qo_indptr:");
+  expect_ragged(there(0), 16, "kv_indptr: is empty");
+  expect_ragged(there(4), -1, "max_keys: is -1");
+  expect_ragged(there(4), int64_t{1} << 31, "max_keys: is 2147483648");
+  ragged.PlanOnDevice(p, there(4), there(4), 8, 16);
+  const HostTensor eight(DType::kF16, {8, 4, 64}), few(DType::kF16, {15, 2, 64});
+  EXPECT_THAT(
+      [&] {
+        ragged.Run(on(eight), {on(few), on(few)}, on(eight));
+      },
+      ThrowsMessage<Error>(HasSubstr("k: has 15 keys, the plan is of 16")));
   BatchMla mla(workspace);
   EXPECT_THAT([&] { mla.Replan(); }, ThrowsMessage<Error>(HasSubstr("Replan()")));
   MlaProblem latent = MlaOf(DType::kF16, DType::kF16, DType::kF16, 3, 64, 16, 16);

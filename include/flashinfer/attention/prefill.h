@@ -91,6 +91,19 @@ class FLASHINFER_API BatchPrefillRagged {
             const TensorView& kv_indptr, const AttentionMask& mask = {},
             Backend backend = Backend(), Stream stream = {});
 
+  /// As BatchPrefill::PlanOnDevice(), of up to `max_keys` keys together.
+  ///
+  ///   qo_indptr  [max_requests + 1]  i32, on the CUDA device of the workspace
+  ///   kv_indptr  [max_requests + 1]  likewise, up to 4096 requests
+  ///
+  /// Run() takes k and v of `max_keys` rows or more.
+  void PlanOnDevice(const AttentionProblem& problem, const TensorView& qo_indptr,
+                    const TensorView& kv_indptr, int64_t max_tokens, int64_t max_keys,
+                    Backend backend = Backend(), Stream stream = {});
+
+  /// Plans the lengths that are on the device when the stream gets here.
+  void Replan(Stream stream = {}) const;
+
   void Run(const TensorView& q, const RaggedKv& kv, const TensorView& out,
            const TensorView& lse = TensorView(), const AttentionExtras& extras = {},
            Stream stream = {}) const;
