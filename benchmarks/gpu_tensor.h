@@ -57,6 +57,7 @@ class GpuTensor {
   GpuTensor(const GpuTensor&) = delete;
   GpuTensor& operator=(const GpuTensor&) = delete;
 
+  const TensorView& view() const { return view_; }
   operator const TensorView&() const { return view_; }  // NOLINT(google-explicit-constructor)
 
  private:

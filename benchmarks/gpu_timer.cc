@@ -12,7 +12,10 @@
 #include "cuda/device.h"
 #include "cuda/driver.h"
 #include "cuda/memory.h"
+#include "flashinfer/activation.h"
 #include "flashinfer/device.h"
+#include "flashinfer/sampling.h"
+#include "gpu_tensor.h"
 
 namespace flashinfer::bench {
 namespace {
@@ -97,7 +100,7 @@ struct GpuTimer::Impl {
   Event end = nullptr;
   void* flushed = nullptr;
   size_t flush_bytes;
-  double read_gb_per_s = 0;
+  double memory_gb_per_s = 0;
 };
 
 double GpuTimer::Impl::Time(const std::function<void()>& enqueue) const {
@@ -145,14 +148,27 @@ double GpuTimer::MedianUs(const std::function<void(Stream)>& run, int num_sample
   return samples[static_cast<size_t>(num_samples / 2)];
 }
 
-double GpuTimer::ReadGbPerS() {
-  if (impl_->read_gb_per_s > 0) return impl_->read_gb_per_s;
-  for (int i = 0; i < 5; ++i) {
-    const double us = impl_->Time([&] { impl_->Flush(); });
-    impl_->read_gb_per_s =
-        std::max(impl_->read_gb_per_s, static_cast<double>(impl_->flush_bytes) / us * 1e-3);
-  }
-  return impl_->read_gb_per_s;
+double GpuTimer::MemoryGbPerS() {
+  if (impl_->memory_gb_per_s > 0) return impl_->memory_gb_per_s;
+  constexpr int kSamples = 5;
+  constexpr int64_t kColumns = 8192;
+  // 1 GB of an H200: a launch and its ends are below 3 % of the time.
+  const int64_t num_rows = 16 * cuda::Properties(impl_->device).l2_bytes / (4 * kColumns);
+  const GpuTensor x({num_rows, 2 * kColumns}, impl_->device);
+  const GpuTensor out({num_rows, kColumns}, impl_->device);
+  const auto measure = [&](int64_t bytes, const std::function<void(Stream)>& run) {
+    impl_->memory_gb_per_s = std::max(impl_->memory_gb_per_s,
+                                      static_cast<double>(bytes) / MedianUs(run, kSamples) * 1e-3);
+  };
+  measure(6 * num_rows * kColumns, [&](Stream stream) { SiluAndMul(x, out, {}, stream); });
+  // The same bytes as long rows of f32, which are only read.
+  const int64_t num_long_rows = num_rows / 16;
+  const TensorView logits(x.view().data(), DType::kF32, {num_long_rows, 16 * kColumns},
+                          impl_->device);
+  const GpuTensor tokens(std::vector<int32_t>(static_cast<size_t>(num_long_rows)), impl_->device);
+  measure(4 * num_long_rows * 16 * kColumns,
+          [&](Stream stream) { ArgMax(logits, tokens, {}, {}, stream); });
+  return impl_->memory_gb_per_s;
 }
 
 }  // namespace flashinfer::bench

@@ -20,8 +20,9 @@ class GpuTimer {
 
   Stream stream() const;
 
-  /// What the flush of the L2 cache reads at; measured once.
-  double ReadGbPerS();
+  /// The rate, of bytes read and written together, at which kernels that do little else go through
+  /// memory that is many times the L2 cache; timed as all work is, once.
+  double MemoryGbPerS();
 
  private:
   struct Impl;

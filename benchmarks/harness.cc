@@ -129,7 +129,7 @@ std::string Harness::MachineName() const {
 }
 
 double Harness::FloorUs(const Case& c) {
-  return timer_ == nullptr ? floors_.Us(c) : c.bytes / timer_->ReadGbPerS() * 1e-3;
+  return timer_ == nullptr ? floors_.Us(c) : c.bytes / timer_->MemoryGbPerS() * 1e-3;
 }
 
 void Harness::ReadPeers(const std::string& path) {
@@ -188,7 +188,7 @@ void Harness::Print(const Case& c, double us, const PeerTime* peer) {
       fmt::print("{} on {}: reads {:.1f} GB/s, copies {:.1f} GB/s\n", op_, MachineName(),
                  floors_.ReadGbPerS(), floors_.CopyGbPerS());
     } else {
-      fmt::print("{} on {}: reads {:.1f} GB/s\n", op_, MachineName(), timer_->ReadGbPerS());
+      fmt::print("{} on {}: memory {:.1f} GB/s\n", op_, MachineName(), timer_->MemoryGbPerS());
     }
     fmt::print("{:>10} {:>8} {:>9} {:>6} {:>22}  {}\n", "µs", "GB/s", "GFLOP/s", "floor", "peer",
                "case");
