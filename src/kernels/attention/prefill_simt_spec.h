@@ -42,23 +42,7 @@ struct PrefillSimtSpec {
 
 template <FieldsOf<PrefillSimtSpec> Self, class Visit>
 constexpr void ForEachField(Self& self, Visit&& visit) {
-  FLASHINFER_NAMED(dtype_q)
-  FLASHINFER_NAMED(dtype_kv)
-  FLASHINFER_NAMED(dtype_out)
-  FLASHINFER_NAMED(qk_columns)
-  FLASHINFER_NAMED(vo_columns)
-  FLASHINFER_NAMED(vo_slices)
-  FLASHINFER_NAMED(num_warps)
-  FLASHINFER_NAMED(kv_tile)
-  FLASHINFER_NAMED(kv_access_bytes)
-  FLASHINFER_NAMED(q_access_bytes)
-  FLASHINFER_NAMED(out_access_bytes)
-  FLASHINFER_NAMED(mask)
-  FLASHINFER_NAMED(has_bias)
-  FLASHINFER_NAMED(dtype_bias)
-  FLASHINFER_NAMED(alibi)
-  FLASHINFER_NAMED(rope)
-  FLASHINFER_NAMED(soft_cap)
+  ForEachPrefillField(self, visit);
 }
 
 /// A user's variant may be compiled into it.
@@ -83,23 +67,13 @@ constexpr int32_t SmemBytes(const PrefillSimtSpec& s) {
 
 /// Tiles for a shape; alignment, masks and what is done to scores are the caller's.
 constexpr PrefillSimtSpec MakePrefillSimtSpec(const PrefillShape& shape) {
-  PrefillSimtSpec s;
-  s.dtype_q = shape.dtype_q;
-  s.dtype_kv = shape.dtype_kv;
-  s.dtype_out = shape.dtype_out;
-  s.qk_columns = (shape.head_dim_qk + 15) / 16 * 16;
-  // Outputs of 16 rows live in registers: half a value a column and lane.
-  s.vo_slices = (shape.head_dim_vo + 255) / 256;
-  s.vo_columns = ((shape.head_dim_vo + s.vo_slices - 1) / s.vo_slices + 15) / 16 * 16;
+  auto s = PrefillSpecOf<PrefillSimtSpec>(shape);
   const auto does_not_fit = [&s](int32_t bytes) { return SmemBytes(s) > bytes; };
   // Two blocks of a multiprocessor hide each other's waits.
   while (does_not_fit(shape.smem_bytes / 2 - 1024) && s.kv_tile > 16) s.kv_tile /= 2;
   while (does_not_fit(shape.smem_bytes) && s.num_warps > 1) s.num_warps /= 2;
   while (does_not_fit(shape.smem_bytes) && s.kv_tile > 8) s.kv_tile /= 2;
-  while (does_not_fit(shape.smem_bytes) && s.vo_columns > 64) {
-    s.vo_slices *= 2;
-    s.vo_columns = (s.vo_columns / 2 + 15) / 16 * 16;
-  }
+  SliceToFit(s, shape.smem_bytes);
   // Behind the rest: no other tile may depend on the batch.
   while (s.num_warps > 1 && PrefillRows(s) / 2 >= shape.rows) s.num_warps /= 2;
   return s;

@@ -119,8 +119,9 @@ struct PrefillSpec {
   friend constexpr bool operator==(const PrefillSpec&, const PrefillSpec&) = default;
 };
 
-template <FieldsOf<PrefillSpec> Self, class Visit>
-constexpr void ForEachField(Self& self, Visit&& visit) {
+/// Prefill on CUDA cores has the same fields but for two.
+template <class Self, class Visit>
+constexpr void ForEachPrefillField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(dtype_q)
   FLASHINFER_NAMED(dtype_kv)
   FLASHINFER_NAMED(dtype_out)
@@ -128,7 +129,7 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(vo_columns)
   FLASHINFER_NAMED(vo_slices)
   FLASHINFER_NAMED(num_warps)
-  FLASHINFER_NAMED(row_tiles)
+  if constexpr (requires { self.row_tiles; }) FLASHINFER_NAMED(row_tiles)
   FLASHINFER_NAMED(kv_tile)
   FLASHINFER_NAMED(kv_access_bytes)
   FLASHINFER_NAMED(q_access_bytes)
@@ -139,7 +140,12 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(alibi)
   FLASHINFER_NAMED(rope)
   FLASHINFER_NAMED(soft_cap)
-  FLASHINFER_NAMED(row_scales)
+  if constexpr (requires { self.row_scales; }) FLASHINFER_NAMED(row_scales)
+}
+
+template <FieldsOf<PrefillSpec> Self, class Visit>
+constexpr void ForEachField(Self& self, Visit&& visit) {
+  ForEachPrefillField(self, visit);
 }
 
 /// A user's variant may be compiled into it.
@@ -199,9 +205,10 @@ struct PrefillShape {
   int32_t smem_bytes;  ///< that a block may have
 };
 
-/// Tiles for a shape; alignment, masks and what is done to scores are the caller's.
-constexpr PrefillSpec MakePrefillSpec(const PrefillShape& shape) {
-  PrefillSpec s;
+/// Columns for a shape; as many slices as make them at most 256.
+template <class Spec>
+constexpr Spec PrefillSpecOf(const PrefillShape& shape) {
+  Spec s;
   s.dtype_q = shape.dtype_q;
   s.dtype_kv = shape.dtype_kv;
   s.dtype_out = shape.dtype_out;
@@ -209,6 +216,21 @@ constexpr PrefillSpec MakePrefillSpec(const PrefillShape& shape) {
   // Outputs of 16 rows live in registers: half a value a column and lane.
   s.vo_slices = (shape.head_dim_vo + 255) / 256;
   s.vo_columns = ((shape.head_dim_vo + s.vo_slices - 1) / s.vo_slices + 15) / 16 * 16;
+  return s;
+}
+
+/// More and narrower slices, where shared memory has no room else.
+template <class Spec>
+constexpr void SliceToFit(Spec& s, int32_t smem_bytes) {
+  while (SmemBytes(s) > smem_bytes && s.vo_columns > 64) {
+    s.vo_slices *= 2;
+    s.vo_columns = (s.vo_columns / 2 + 15) / 16 * 16;
+  }
+}
+
+/// Tiles for a shape; alignment, masks and what is done to scores are the caller's.
+constexpr PrefillSpec MakePrefillSpec(const PrefillShape& shape) {
+  auto s = PrefillSpecOf<PrefillSpec>(shape);
   s.row_tiles = s.vo_columns <= 128 && shape.rows > 64 ? 2 : 1;
   s.num_warps = s.vo_columns > 128 && shape.rows > 64 ? 8 : 4;
   const auto does_not_fit = [&s](int32_t bytes) { return SmemBytes(s) > bytes; };
@@ -224,10 +246,7 @@ constexpr PrefillSpec MakePrefillSpec(const PrefillShape& shape) {
   while (does_not_fit(shape.smem_bytes) && s.row_tiles > 1) s.row_tiles /= 2;
   while (does_not_fit(shape.smem_bytes) && s.num_warps > 1) s.num_warps /= 2;
   while (does_not_fit(shape.smem_bytes) && s.kv_tile > 16) s.kv_tile /= 2;
-  while (does_not_fit(shape.smem_bytes) && s.vo_columns > 64) {
-    s.vo_slices *= 2;
-    s.vo_columns = (s.vo_columns / 2 + 15) / 16 * 16;
-  }
+  SliceToFit(s, shape.smem_bytes);
   return s;
 }
 
