@@ -57,6 +57,7 @@ struct ReplayOptions {
 struct ExplainOptions {
   std::string problem;
   bool matrix = false;
+  bool json = false;
 };
 
 struct ReplayCallsOptions {

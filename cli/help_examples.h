@@ -23,6 +23,7 @@ constexpr std::array kHelpExamples{
                  "replay-trace --model model.gguf --json   # a synthetic trace"},
     HelpExamples{"explain",
                  "explain 'norm dtype=bf16 arch=90'\n"
+                 "explain 'norm dtype=bf16 arch=90' --json\n"
                  "explain --matrix"},
     HelpExamples{"replay", "replay --dir dumped-calls"},
     HelpExamples{"compile",

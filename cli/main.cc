@@ -128,6 +128,7 @@ void AddExplain(CLI::App& app, Options& o) {
       command.add_option("problem", o.explain_words, "Such as: norm dtype=bf16 hidden_size=576");
   auto* matrix =
       command.add_flag("--matrix", o.explain.matrix, "The whole support matrix, as Markdown");
+  command.add_flag("--json", o.explain.json, "Print JSON")->excludes(matrix);
   problem->excludes(matrix);
 }
 
@@ -176,7 +177,7 @@ int Run(int argc, char** argv) {
   AddReplayCalls(app, options.replay_calls);
   AddKernelCommands(app, options.kernels);
   AddCases(app, "check", "Run the operators' cases on every candidate, against float64 loops");
-  AddCases(app, "bench", "Measure operators on this machine's CPU");
+  AddCases(app, "bench", "Measure operators on the CPU or a CUDA device");
   AddJson(*app.add_subcommand("show-config", "Version, devices, compiler, cache, switches"),
           options.show_config.json);
   AddHelpExamples(app);

@@ -145,6 +145,11 @@ TEST_F(CliTest, ToldOfItself) {
   EXPECT_NE(Run("show-config").out.find("FLASHINFER_NUM_THREADS"), std::string::npos);
   EXPECT_NE(Run("explain --matrix").out.find("`norm`"), std::string::npos);
   EXPECT_NE(Run("explain norm dtype=bf16").out.find("cpu."), std::string::npos);
+  const auto json = nlohmann::json::parse(Run("explain norm dtype=bf16 --json").out);
+  EXPECT_EQ(json["chosen"].get<std::string>().rfind("cpu.", 0), 0U);
+  EXPECT_EQ(json["candidates"][0]["name"], "cuda.simt");
+  EXPECT_FALSE(json["candidates"][0]["accepted"]);
+  EXPECT_NE(json["candidates"][0]["reason"], "");
   EXPECT_EQ(Run("tokenize --text '' --model '" + model_ + "'").out, "\n");
 }
 
