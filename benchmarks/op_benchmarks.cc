@@ -23,7 +23,6 @@ std::vector<OpBenchmark> OpBenchmarks() {
           RopeBenchmark(),
           SamplingBenchmark(),
           SegmentGemmBenchmark(),
-          SwizzleScalesBenchmark(),
           TokenFilterBenchmark(),
           TopKBenchmark()};
 }

@@ -38,7 +38,6 @@ OpBenchmark QuantizeBlocksBenchmark();
 OpBenchmark RopeBenchmark();
 OpBenchmark SamplingBenchmark();
 OpBenchmark SegmentGemmBenchmark();
-OpBenchmark SwizzleScalesBenchmark();
 OpBenchmark TokenFilterBenchmark();
 OpBenchmark TopKBenchmark();
 

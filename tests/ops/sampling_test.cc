@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling: each draw against a sort in float64 with the same uniform, odd rows, errors.
+// Sampling: each draw against a sort in float64 with the same uniform, frequencies, odd rows.
 #include "flashinfer/sampling.h"
 
 #include <gmock/gmock.h>
@@ -85,6 +85,135 @@ TEST(Sampling, SupportIsExactlyThePrefixInOrderOnTies) {
     SamplingOptions renormalised = joint;
     renormalised.filter_order = FilterOrder::kTopKFirst;  // 0.75 · 0.75 = 0.5625
     EXPECT_EQ(Drawn(probs, device, renormalised, 2000), (Set{0, 1, 3}));
+  }
+}
+
+/// Upper tail of chi-square by the Wilson-Hilferty cube root: standard normal quantile.
+double ChiSquareZ(double statistic, double degrees) {
+  const double v = 2 / (9 * degrees);
+  return (std::cbrt(statistic / degrees) - (1 - v)) / std::sqrt(v);
+}
+
+TEST(Sampling, FrequenciesPassChiSquare) {
+  constexpr int64_t kDraws = 1000000;
+  constexpr int64_t kVocab = 256;
+  std::mt19937_64 rng(21);
+  HostTensor uniform(DType::kF32, {1, kVocab});
+  uniform.Fill(1.0 / kVocab);
+  HostTensor skewed(DType::kF32, {1, kVocab});
+  skewed.FillUniform(rng, 0.001, 0.007);  // sums to about 1.02
+  HostTensor tokens(DType::kI32, {kDraws});
+  for (Device device : TestDevices()) {
+    for (const HostTensor* probs : {&uniform, &skewed}) {
+      DeviceCopies on(device);
+      const std::vector<double> p = probs->Values();
+      const double total = std::accumulate(p.begin(), p.end(), 0.0);
+      tokens.Fill(-1);
+      SampleFromProbs(Repeated(on(*probs), kDraws), on(tokens), {.seed = int64_t{42}});
+      on.Fetch();
+      std::vector<double> counts(kVocab, 0);
+      for (double token : tokens.Values()) ++counts.at(static_cast<size_t>(token));
+      double statistic = 0;
+      for (size_t i = 0; i < kVocab; ++i) {
+        const double expected = p[i] / total * kDraws;
+        statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+      }
+      EXPECT_LT(ChiSquareZ(statistic, kVocab - 1), 3.72) << "p-value below 1e-4";
+    }
+  }
+}
+
+/// Draws from probabilities and from logits, through filters that leave 300 of 1000 tokens.
+TEST(Sampling, FilteredFrequenciesPassChiSquare) {
+  constexpr int64_t kVocab = 1000;
+  constexpr size_t kKept = 300;
+  std::mt19937_64 rng(23);
+  HostTensor logits(DType::kF32, {1, kVocab});
+  logits.FillNormal(rng, 0.5);
+  HostTensor probs(DType::kF32, {1, kVocab});
+  const std::vector<double> all = SoftmaxOracle(logits.Values(), 1);
+  for (int64_t i = 0; i < kVocab; ++i) probs.Set({0, i}, all[static_cast<size_t>(i)]);
+  std::vector<int64_t> order = TokensInOrder(all);
+  order.resize(kKept);
+  double total = 0;
+  for (int64_t token : order) total += all[static_cast<size_t>(token)];
+  for (Device device : TestDevices()) {
+    const int64_t num_draws = device.type == DeviceType::kCpu ? 100000 : 1000000;
+    for (bool from_logits : {false, true}) {
+      DeviceCopies on(device);
+      HostTensor tokens(DType::kI32, {num_draws});
+      (from_logits ? SampleFromLogits : SampleFromProbs)(
+          Repeated(on(from_logits ? logits : probs), num_draws), on(tokens),
+          {.top_k = static_cast<int32_t>(kKept), .seed = int64_t{43}}, {}, {});
+      on.Fetch();
+      std::vector<double> counts(kVocab, 0);
+      for (double token : tokens.Values()) ++counts.at(static_cast<size_t>(token));
+      double statistic = 0;
+      double num_kept = 0;
+      for (int64_t token : order) {
+        const auto i = static_cast<size_t>(token);
+        const double expected = all[i] / total * static_cast<double>(num_draws);
+        statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+        num_kept += counts[i];
+      }
+      EXPECT_EQ(num_kept, static_cast<double>(num_draws)) << "tokens that no filter keeps";
+      EXPECT_LT(ChiSquareZ(statistic, kKept - 1), 3.72) << "p-value below 1e-4";
+    }
+  }
+}
+
+TEST(Sampling, EqualProbabilitiesOfALargeVocabularyPassChiSquare) {
+  constexpr int64_t kDraws = 20000;
+  constexpr int64_t kVocab = 128256;
+  constexpr int64_t kBins = 256;  // of 501 tokens
+  HostTensor probs(DType::kF32, {1, kVocab});
+  probs.Fill(1.0 / kVocab);
+  HostTensor tokens(DType::kI32, {kDraws});
+  for (Device device : TestDevices()) {
+    DeviceCopies on(device);
+    SampleFromProbs(Repeated(on(probs), kDraws), on(tokens), {.seed = int64_t{5}});
+    on.Fetch();
+    std::vector<double> counts(kBins, 0);
+    for (double token : tokens.Values()) ++counts[static_cast<size_t>(token) / (kVocab / kBins)];
+    double statistic = 0;
+    constexpr double kExpected = static_cast<double>(kDraws) / kBins;
+    for (double count : counts) statistic += (count - kExpected) * (count - kExpected) / kExpected;
+    EXPECT_LT(ChiSquareZ(statistic, kBins - 1), 3.72);
+  }
+}
+
+TEST(Sampling, RowsOfAnySumAreDrawnInProportion) {
+  constexpr int64_t kDraws = 20000;
+  constexpr int64_t kVocab = 40;
+  const auto weight = [](int64_t token) { return static_cast<double>(token % 7); };
+  double sum = 0;
+  for (int64_t i = 0; i < kVocab; ++i) sum += weight(i);
+  HostTensor tokens(DType::kI32, {kDraws});
+  HostTensor valid(DType::kBool, {kDraws});
+  for (const double row_sum : {0.97, 1.03, 0.5, 3.0}) {
+    HostTensor probs(DType::kF32, {1, kVocab});
+    for (int64_t i = 0; i < kVocab; ++i) probs.Set({0, i}, row_sum * weight(i) / sum);
+    for (Device device : TestDevices()) {
+      DeviceCopies on(device);
+      SampleFromProbs(Repeated(on(probs), kDraws), on(tokens), {.seed = int64_t{8}}, on(valid));
+      on.Fetch();
+      std::vector<double> counts(kVocab, 0);
+      for (double token : tokens.Values()) ++counts[static_cast<size_t>(token)];
+      double statistic = 0;
+      int num_bins = 0;
+      for (int64_t i = 0; i < kVocab; ++i) {
+        const double count = counts[static_cast<size_t>(i)];
+        const double expected = kDraws * weight(i) / sum;
+        if (expected == 0) {
+          EXPECT_EQ(count, 0) << i;
+          continue;
+        }
+        statistic += (count - expected) * (count - expected) / expected;
+        ++num_bins;
+      }
+      EXPECT_LT(ChiSquareZ(statistic, num_bins - 1), 3.72) << row_sum;
+      EXPECT_THAT(valid.Values(), ::testing::Each(1.0));
+    }
   }
 }
 

@@ -3,8 +3,9 @@
 as cuda_calls.py. They are the same as plans of the same numbers in host memory."""
 import sys
 
-from cuda_device import DeviceArray, main, nans, rng, values
+import cuda_calls
 import numpy as np
+from cuda_calls import DeviceArray, nans, rng, values
 
 import flashinfer
 from flashinfer._binding import lib
@@ -184,4 +185,4 @@ def test_packing_of_bits():
 
 
 if __name__ == "__main__":
-    sys.exit(main(globals()))
+    sys.exit(cuda_calls.main(globals()))

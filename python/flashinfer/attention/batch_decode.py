@@ -146,8 +146,7 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                    fixed_split_size=None, disable_split_kv=False, q_len_per_req=1,
                    indptr_host=None, is_in_buffers=False):
         """`is_in_buffers`: a graph's buffers hold the tables already."""
-        if window_right:
-            refuse(window_right=window_right)
+        refuse(window_right=window_right or None)
         fields = self._fields_of(
             num_qo_heads, num_kv_heads, head_dim, page_size, q_data_type, kv_data_type,
             o_data_type, data_type, q_len_per_req,

@@ -30,7 +30,7 @@ void RunChainSpeculative(const ChainSpeculativeParams& p) {
                                                         .Count(p.draft.position_stride)
                                                         .value()};
   kernels::VocabularyRowsParams tiled;
-  SetTile(rows, p.num_rows, p.stream.device, Passes::kFew, spec, tiled);
+  SetTile(rows, p.num_rows, p.stream.device, Passes::kOne, spec, tiled);
   const kernels::ChainSpeculativeParams params{
       .draft = ParamsOf(p.draft),
       .target = ParamsOf(p.target),

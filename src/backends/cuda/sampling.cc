@@ -22,7 +22,7 @@ void RunSoftmax(const SoftmaxParams& p) {
                                 .probs = p.probs,
                                 .probs_stride = p.probs_stride,
                                 .temperature = ParamsOf(p.temperature)};
-  SetTile(p.logits, p.logits.num_rows, p.stream.device, Passes::kFew, spec, params.rows);
+  SetTile(p.logits, p.logits.num_rows, p.stream.device, Passes::kMany, spec, params.rows);
   LaunchRows(spec, p.logits.num_rows, params, p.stream);
 }
 
@@ -51,7 +51,7 @@ void RunSampling(const SamplingParams& p) {
 void RunArgMax(const ArgMaxParams& p) {
   kernels::ArgMaxSpec spec{.dtype = p.logits.dtype, .vector_size = VectorSizeOf(p.logits).value()};
   kernels::ArgMaxParams params{.rows = {}, .out = ParamsOf(p.out)};
-  SetTile(p.logits, p.logits.num_rows, p.stream.device, Passes::kFew, spec, params.rows);
+  SetTile(p.logits, p.logits.num_rows, p.stream.device, Passes::kOne, spec, params.rows);
   LaunchRows(spec, p.logits.num_rows, params, p.stream);
 }
 

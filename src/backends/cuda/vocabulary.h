@@ -36,31 +36,35 @@ inline VectorSize VectorSizeOf(const VocabularyRows& rows) {
       .Count(rows.vocab_size);
 }
 
-/// Whether a kernel goes over its rows a few times, or searches them again and again.
-enum class Passes : uint8_t { kFew, kMany };
+/// Whether a kernel goes over its rows once, or again and again.
+enum class Passes : uint8_t { kOne, kMany };
 
-/// The tile of rows on a device. A search waits for other blocks more than it computes: many rows
-/// are faster with fewer blocks each, also where half of a row is read again from the L2 cache.
-/// H200, 2026-11-30, 256 rows of 128256: top-p 184 µs with 4 blocks, 209 with 8; top-k 135 and 180;
-/// softmax 92 and 79.
-inline kernels::VocabularyTile TileOf(const VocabularyRows& rows, int64_t num_outputs,
-                                      const DeviceProperties& device, Passes passes) {
-  constexpr int64_t kManyBlocksPerSm = 6;
-  const kernels::VocabularyTile tile = kernels::MakeVocabularyTile(rows.vocab_size, device.arch);
-  const bool is_many = num_outputs * tile.cluster_size >= kManyBlocksPerSm * device.num_sms;
-  if (passes == Passes::kFew || !is_many || tile.reads_again()) return tile;
-  return kernels::MakeVocabularyTile(rows.vocab_size, device.arch,
-                                     kernels::kMaxVocabularyCluster / 2);
+/// The tile of rows on a device. With more rows than the device takes at once with whole rows in
+/// registers, part of each is kept in shared memory: fewer blocks a row, and more rows at a time.
+inline kernels::VocabularyTile TileOf(kernels::VocabularyTileRequest request, int64_t num_outputs,
+                                      int32_t num_sms) {
+  constexpr int64_t kBlocksPerSm = 2;
+  const kernels::VocabularyTile tile = kernels::MakeVocabularyTile(request);
+  request.is_many = num_outputs * tile.cluster_size > kBlocksPerSm * num_sms;
+  return request.is_many ? kernels::MakeVocabularyTile(request) : tile;
 }
 
 /// Gives a spec its tile for `num_outputs` rows, and `params` how rows are shared out.
 template <class Spec>
 void SetTile(const VocabularyRows& rows, int64_t num_outputs, Device device, Passes passes,
              Spec& spec, kernels::VocabularyRowsParams& params) {
-  const kernels::VocabularyTile tile = TileOf(rows, num_outputs, Properties(device), passes);
+  const bool has_whole_accesses =
+      spec.vector_size * static_cast<int32_t>(SizeBytes(rows.dtype)) == 16;
+  const DeviceProperties& properties = Properties(device);
+  const kernels::VocabularyTile tile =
+      TileOf({.vocab_size = rows.vocab_size,
+              .arch = properties.arch,
+              .shares = passes == Passes::kMany && has_whole_accesses},
+             num_outputs, properties.num_sms);
   spec.block_threads = tile.block_threads;
   spec.cluster_size = tile.cluster_size;
   spec.resident_chunks = tile.resident_chunks;
+  if constexpr (requires { spec.shared_chunks; }) spec.shared_chunks = tile.shared_chunks;
   spec.reads_again = tile.reads_again();
   params = {.data = rows.data,
             .stride = rows.stride,

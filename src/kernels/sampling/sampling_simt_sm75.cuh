@@ -16,7 +16,8 @@ template <SamplingSpec kSpec>
 struct Traits : RowTraits<SamplingSpec, kSpec> {
   static constexpr SamplingSpec kS = kSpec;
   struct SharedStorage {
-    CutSearchStorage search;
+    [[no_unique_address]] typename Traits::SharedChunks chunks;
+    FilterStorage<Traits, kSpec.has_top_p> filters;
     typename Traits::Exchange::Storage exchange;
   };
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
@@ -36,16 +37,15 @@ __device__ __forceinline__ int64_t RowRead(const SamplingParams& p, int64_t outp
   return row >= 0 && row < p.num_rows ? row : 0;
 }
 
-/// Row `output` was read and its extremes are known: draws from what the filters keep.
+/// Row `output` was looked at: draws from what the filters keep.
 template <class T, class RowType, class FiltersType>
 __device__ __forceinline__ void DrawFrom(const SamplingParams& p, int64_t output,
                                          const RowType& row, FiltersType& filters,
                                          typename T::Exchange& exchange, StagedChunk& staged,
-                                         const Extremes& extremes, float scale) {
+                                         const Survey& survey, float scale) {
   constexpr bool kAreLogits = T::kS.from_logits;
-  const Weights<kAreLogits> weights(extremes.max, scale, p.rows.size);
-  const RowFilters f{p.top_k[output], p.top_p[output], p.is_joint};
-  Cut cut = filters.CutOf(extremes, weights, p.rows.size, f);
+  const Weights<kAreLogits> weights(survey.extremes.max, scale, p.rows.size);
+  Cut cut = filters.CutOf(survey, weights);
   const float min_p = p.min_p[output];
   if (min_p > 0.0f) {
     const Cut limit{LimitOfMinP(weights, min_p), kAllTies, 0};
@@ -73,19 +73,20 @@ __device__ __forceinline__ void Run(const SamplingParams& p) {
       .size = static_cast<uint32_t>(p.rows.size),
       .pad = kAreLogits ? -kInfinity : 0.0f,
       .is_uniform = is_uniform};
-  const Row<T, RowInMemory<T>> row(source, p.rows.chunks_per_warp);
+  const Row<T, RowInMemory<T>> row(source, p.rows.chunks_per_warp, shared.chunks.bytes);
   Exchange exchange(shared.exchange);
   Filters<kAreLogits, kSpec.has_top_k, kSpec.has_top_p, T, Row<T, RowInMemory<T>>> filters(
-      row, exchange, shared.search);
-  const Extremes extremes = ExtremesOf<kAreLogits, T>(row, exchange);
+      row, exchange, shared.filters, p.rows, {p.top_k[output], p.top_p[output], p.is_joint});
+  const Survey survey = filters.Look();
+  const Extremes& extremes = survey.extremes;
   const bool has_weight = extremes.max > (kAreLogits ? -kInfinity : 0.0f);
   if (extremes.is_bad || !has_weight || extremes.max == kInfinity) {
     if (Exchange::WarpRank() == 0 && threadIdx.x == 0) Write(p.out, output, 0, false);
     return;
   }
   // The lists of the search are not needed any more where a chunk is staged.
-  auto& staged = reinterpret_cast<StagedChunk&>(shared.search.measures);
-  DrawFrom<T>(p, output, row, filters, exchange, staged, extremes,
+  auto& staged = reinterpret_cast<StagedChunk&>(shared.filters.search.values);
+  DrawFrom<T>(p, output, row, filters, exchange, staged, survey,
               is_uniform ? 1.0f : ScaleOf(temperature));
 }
 

@@ -4,7 +4,7 @@
 
 #include "kernels/ptx/griddepcontrol.cuh"
 #include "kernels/sampling/softmax_spec.h"
-#include "kernels/sampling/vocabulary_row.cuh"
+#include "kernels/sampling/vocabulary_survey.cuh"
 
 namespace flashinfer::kernels::softmax_simt {
 
@@ -13,13 +13,18 @@ using namespace sampling;
 template <SoftmaxSpec kSpec>
 struct Traits : RowTraits<SoftmaxSpec, kSpec> {
   static constexpr SoftmaxSpec kS = kSpec;
-  static_assert(sizeof(typename Traits::Exchange::Storage) == SmemBytes(kSpec));
+  struct SharedStorage {
+    [[no_unique_address]] typename Traits::SharedChunks chunks;
+    typename Traits::Exchange::Storage exchange;
+  };
+  static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
 };
 
 template <SoftmaxSpec kSpec>
 __device__ __forceinline__ void Run(const SoftmaxParams& p) {
   using T = Traits<kSpec>;
   extern __shared__ __align__(16) char shared_memory[];
+  auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
   ptx::griddepcontrol_wait();
   ptx::griddepcontrol_launch_dependents();
   const int64_t index = blockIdx.x / T::kCluster;
@@ -29,8 +34,8 @@ __device__ __forceinline__ void Run(const SoftmaxParams& p) {
                               .size = static_cast<uint32_t>(p.rows.size),
                               .pad = -kInfinity,
                               .is_uniform = is_uniform};
-  Row<T, RowInMemory<T>> row(source, p.rows.chunks_per_warp);
-  typename T::Exchange exchange(*reinterpret_cast<typename T::Exchange::Storage*>(shared_memory));
+  Row<T, RowInMemory<T>> row(source, p.rows.chunks_per_warp, shared.chunks.bytes);
+  typename T::Exchange exchange(shared.exchange);
   const Extremes extremes = ExtremesOf<true, T>(row, exchange);
   const bool is_distribution =
       !extremes.is_bad && extremes.max > -kInfinity && extremes.max < kInfinity;

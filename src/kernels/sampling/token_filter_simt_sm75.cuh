@@ -16,7 +16,8 @@ template <TokenFilterSpec kSpec>
 struct Traits : RowTraits<TokenFilterSpec, kSpec> {
   static constexpr TokenFilterSpec kS = kSpec;
   struct SharedStorage {
-    CutSearchStorage search;
+    [[no_unique_address]] typename Traits::SharedChunks chunks;
+    FilterStorage<Traits, kSpec.has_top_p> filters;
     typename Traits::Exchange::Storage exchange;
   };
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
@@ -62,11 +63,12 @@ __device__ __forceinline__ void Run(const TokenFilterParams& p) {
                               .size = static_cast<uint32_t>(p.rows.size),
                               .pad = kAreLogits ? -kInfinity : 0.0f,
                               .is_uniform = false};
-  const Row<T, RowInMemory<T>> row(source, p.rows.chunks_per_warp);
+  const Row<T, RowInMemory<T>> row(source, p.rows.chunks_per_warp, shared.chunks.bytes);
   typename T::Exchange exchange(shared.exchange);
   Filters<kAreLogits, kSpec.has_top_k, kSpec.has_top_p, T, Row<T, RowInMemory<T>>> filters(
-      row, exchange, shared.search);
-  const Extremes extremes = ExtremesOf<kAreLogits, T>(row, exchange);
+      row, exchange, shared.filters, p.rows, {p.top_k[index], p.top_p[index], false});
+  const Survey survey = filters.Look();
+  const Extremes& extremes = survey.extremes;
   char* out = tile::At<kSpec.dtype>(p.out, index * p.out_stride);
   const bool is_distribution = !extremes.is_bad && extremes.max > 0.0f && extremes.max < kInfinity;
   if (kAreLogits ? extremes.is_bad : !is_distribution) {
@@ -81,8 +83,7 @@ __device__ __forceinline__ void Run(const TokenFilterParams& p) {
     return;
   }
   const Weights<kAreLogits> weights(extremes.max, 1.0f, p.rows.size);
-  const Cut cut =
-      filters.CutOf(extremes, weights, source.size, {p.top_k[index], p.top_p[index], false});
+  const Cut cut = filters.CutOf(survey, weights);
   WriteKept<T>(row, exchange, cut, weights, out, source.size);
 }
 

@@ -31,7 +31,8 @@ struct TokenFilterSpec {
   int32_t vector_size = 4;  ///< elements of an access, up to 16 bytes
   int32_t block_threads = 256;
   int32_t cluster_size = 8;     ///< blocks of a row
-  int32_t resident_chunks = 4;  ///< of a warp, in registers
+  int32_t resident_chunks = 3;  ///< of a warp, in registers
+  int32_t shared_chunks = 1;    ///< of a warp, in shared memory: those after
   bool reads_again = false;     ///< the row has more chunks
 
   friend constexpr bool operator==(const TokenFilterSpec&, const TokenFilterSpec&) = default;
@@ -47,6 +48,7 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(block_threads)
   FLASHINFER_NAMED(cluster_size)
   FLASHINFER_NAMED(resident_chunks)
+  FLASHINFER_NAMED(shared_chunks)
   FLASHINFER_NAMED(reads_again)
 }
 
@@ -55,7 +57,9 @@ constexpr int32_t MinBlocksPerSm(const TokenFilterSpec& spec) {
   return VocabularyMinBlocks(spec.block_threads, spec.resident_chunks);
 }
 constexpr int32_t SmemBytes(const TokenFilterSpec& spec) {
-  return CutSearchBytes() + ExchangeBytes(spec.block_threads, spec.cluster_size);
+  const int32_t sample = spec.has_top_p ? SampleBytes(spec.block_threads, spec.cluster_size) : 0;
+  return CutSearchBytes() + sample + ExchangeBytes(spec.block_threads, spec.cluster_size) +
+         SharedChunksBytes(spec.block_threads, spec.shared_chunks, spec.dtype);
 }
 
 }  // namespace flashinfer::kernels

@@ -6,6 +6,7 @@
 #include "kernels/ptx/griddepcontrol.cuh"
 #include "kernels/sampling/topk_sort.cuh"
 #include "kernels/sampling/topk_spec.h"
+#include "kernels/sampling/vocabulary_cut.cuh"
 #include "kernels/sampling/vocabulary_kept.cuh"
 
 namespace flashinfer::kernels::topk_simt {
@@ -19,11 +20,12 @@ struct Traits : RowTraits<TopKSpec, kSpec, KeyOrder> {
                     (kSpec.sort_size & (kSpec.sort_size - 1)) == 0,
                 "sort_size must be 0 or a power of two up to 4096");
   struct SharedStorage {
+    [[no_unique_address]] typename Traits::SharedChunks chunks;
     CutSearchStorage search;
     typename Traits::Exchange::Storage exchange;
-    uint64_t sorted[kSpec.sort_size > 0 ? kSpec.sort_size : 1];
+    uint64_t sorted[kSpec.sort_size > 0 ? kSpec.sort_size : 2];
   };
-  static_assert(sizeof(SharedStorage) - (kSpec.sort_size > 0 ? 0 : 8) == SmemBytes(kSpec));
+  static_assert(sizeof(SharedStorage) - (kSpec.sort_size > 0 ? 0 : 16) == SmemBytes(kSpec));
 };
 
 __device__ __forceinline__ int32_t KeyOfValue(float x) {
@@ -38,6 +40,19 @@ struct KeysInMemory {
 
   __device__ __forceinline__ void operator()(uint32_t chunk, Lane& x) const {
     LoadLane<T>(data, size, chunk, 0.0f, x);
+    Finish(chunk, x);
+  }
+  __device__ __forceinline__ void Copy(uint32_t chunk, char* to) const {
+    CopyLane<T>(data, size, chunk, to);
+  }
+  __device__ __forceinline__ void FromShared(uint32_t chunk, const char* from, Lane& x) const {
+    LoadSharedLane<T>(from, size, chunk, 0.0f, x);
+    Finish(chunk, x);
+  }
+  __device__ __forceinline__ float ElementAt(uint32_t column) const {
+    return KeyOrder::ElementOf(KeyOfValue(tile::LoadElement<T::kDType>(data, column)));
+  }
+  __device__ __forceinline__ void Finish(uint32_t chunk, Lane& x) const {
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
       const int32_t key = ColumnOf<T>(chunk, i) < size ? KeyOfValue(x[i]) : KeyOrder::kNothing;
@@ -135,7 +150,7 @@ class KeptLister {
       for (int r = 1; r < T::kResident; ++r) {
         if (i == r) m = masks[r];
       }
-      if (T::kReadsAgain && i >= T::kResident) {
+      if (T::kHasMore && i >= T::kResident) {
         Lane x;
         row.Read(i, x);
         m = MasksOf<KeyOrder>(x, cut_);
@@ -185,7 +200,8 @@ class KeptLister {
 /// The cut that keeps `count` of `size` elements, 1 or more.
 template <class T, class RowType>
 __device__ __forceinline__ Cut CutOf(const RowType& row, typename T::Exchange& exchange,
-                                     CutSearchStorage& storage, uint32_t size, uint32_t count) {
+                                     CutSearchStorage& storage, const BoundPlan& plan,
+                                     uint32_t size, uint32_t count) {
   CutSearch<T, RowType> search(row, exchange, storage);
   int32_t max = KeyOrder::kNothing;
   row.ForEachChunk([&](uint32_t, const Lane& x) {
@@ -194,17 +210,14 @@ __device__ __forceinline__ Cut CutOf(const RowType& row, typename T::Exchange& e
       max = KeyOrder::KeyOf(x[i]) > max ? KeyOrder::KeyOf(x[i]) : max;
     }
   });
-  const bool has_some = max > kKeyOfMinusInfinity;
-  uint64_t words[2] = {UnsignedKey(max), has_some ? ~UnsignedKey(max) : 0u};
+  uint64_t words[2] = {UnsignedKey(max), plan.Word<typename T::Exchange>(UnsignedKey(max))};
   exchange.Reduce(words, MaxOf());
   if (count >= size) return {KeyOrder::ElementOf(KeyOrder::kNothing), 0, 0};
   const int32_t highest = SignedKey(static_cast<uint32_t>(words[0]));
-  const int32_t lowest_of_highest = SignedKey(~static_cast<uint32_t>(words[1]));
   const Bracket all{KeyOrder::kNothing, highest, size, 0, true};
-  const Bracket upper{lowest_of_highest, highest, 0, 0, true};
   using CountMeasure = Measure<KeyOrder, Weights<true>, true, false>;
   const CountMeasure measure{Weights<true>(0.0f, 1.0f, 1), true};
-  const End end = search.Find(all, count, measure, upper);
+  const End end = search.Find(all, count, measure, plan.GuessOf(words[1], highest), false, false);
   return {.value = end.value, .num_ties = count - end.above, .skip_ties = 0};
 }
 
@@ -224,11 +237,13 @@ __device__ __forceinline__ void Run(const TopKParams& p) {
   const KeysInMemory<T> source{
       .data = tile::At<kSpec.dtype>(p.rows.data, index * p.rows.stride + start),
       .size = static_cast<uint32_t>(length)};
-  const Row<T, KeysInMemory<T>> row(source, p.rows.chunks_per_warp);
+  const Row<T, KeysInMemory<T>> row(source, p.rows.chunks_per_warp, shared.chunks.bytes);
   typename T::Exchange exchange(shared.exchange);
   const Output<T> output{p, index};
-  const Cut cut = CutOf<T>(row, exchange, shared.search, source.size,
-                           static_cast<uint32_t>(count > 0 ? count : 1));
+  const auto kept = static_cast<uint32_t>(count > 0 ? count : 1);
+  const Cut cut =
+      CutOf<T>(row, exchange, shared.search,
+               BoundPlan::Of(kept, source.size, p.rows.chunks_per_warp), source.size, kept);
   if (count > 0) {
     KeptLister<T> lister(cut);
     lister.Count(row, exchange, p.takes_highest);

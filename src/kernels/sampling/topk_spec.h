@@ -48,7 +48,8 @@ struct TopKSpec {
   int32_t vector_size = 4;    ///< elements of an access, up to 16 bytes
   int32_t block_threads = 256;
   int32_t cluster_size = 8;     ///< blocks of a row
-  int32_t resident_chunks = 4;  ///< of a warp, in registers
+  int32_t resident_chunks = 3;  ///< of a warp, in registers
+  int32_t shared_chunks = 1;    ///< of a warp, in shared memory: those after
   bool reads_again = false;     ///< the row has more chunks
 
   friend constexpr bool operator==(const TopKSpec&, const TopKSpec&) = default;
@@ -63,6 +64,7 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(block_threads)
   FLASHINFER_NAMED(cluster_size)
   FLASHINFER_NAMED(resident_chunks)
+  FLASHINFER_NAMED(shared_chunks)
   FLASHINFER_NAMED(reads_again)
 }
 
@@ -72,7 +74,7 @@ constexpr int32_t MinBlocksPerSm(const TopKSpec& spec) {
 }
 constexpr int32_t SmemBytes(const TopKSpec& spec) {
   return CutSearchBytes() + ExchangeBytes(spec.block_threads, spec.cluster_size) +
-         spec.sort_size * 8;
+         SharedChunksBytes(spec.block_threads, spec.shared_chunks, spec.dtype) + spec.sort_size * 8;
 }
 
 }  // namespace flashinfer::kernels

@@ -8,21 +8,23 @@
 
 namespace flashinfer::kernels::sampling {
 
-struct SumOf {
-  __device__ __forceinline__ uint64_t operator()(uint64_t a, uint64_t b) const { return a + b; }
-};
-struct MaxOf {
-  __device__ __forceinline__ uint64_t operator()(uint64_t a, uint64_t b) const {
-    return a > b ? a : b;
+/// The first kNumMaxima words of an exchange are compared, the others added.
+template <int kNumMaxima>
+struct MaximaAndSums {
+  __device__ __forceinline__ static constexpr bool IsSum(int word) { return word >= kNumMaxima; }
+  __device__ __forceinline__ static uint64_t Of(int word, uint64_t a, uint64_t b) {
+    return IsSum(word) ? a + b : a > b ? a : b;
   }
 };
+using SumOf = MaximaAndSums<0>;
+using MaxOf = MaximaAndSums<kExchangeWords>;
 
-/// Over groups of kLanes neighbouring lanes.
+/// Word `word` over groups of kLanes neighbouring lanes.
 template <int kLanes, class Op>
-__device__ __forceinline__ uint64_t LaneReduce(uint64_t x, Op op) {
+__device__ __forceinline__ uint64_t LaneReduce(int word, uint64_t x, Op op) {
 #pragma unroll
   for (int mask = kLanes / 2; mask > 0; mask /= 2) {
-    x = op(x, __shfl_xor_sync(tile::kFullWarp, x, mask));
+    x = op.Of(word, x, __shfl_xor_sync(tile::kFullWarp, x, mask));
   }
   return x;
 }
@@ -36,17 +38,24 @@ __device__ __forceinline__ uint64_t WarpSum64(uint64_t x) {
   };
   return part(0) + (part(26) << 26) + (part(52) << 52);
 #else
-  return LaneReduce<32>(x, SumOf());
+  return LaneReduce<32>(0, x, SumOf());
+#endif
+}
+
+__device__ __forceinline__ uint32_t WarpMax32(uint32_t x) {
+#if FLASHINFER_ARCH >= 800
+  return __reduce_max_sync(tile::kFullWarp, x);
+#else
+  return static_cast<uint32_t>(LaneReduce<32>(0, x, MaxOf()));
 #endif
 }
 
 template <class Op>
-__device__ __forceinline__ uint64_t WarpReduce(uint64_t x, Op op) {
-  return LaneReduce<32>(x, op);
-}
-template <>
-__device__ __forceinline__ uint64_t WarpReduce<SumOf>(uint64_t x, SumOf) {
-  return WarpSum64(x);
+__device__ __forceinline__ uint64_t WarpReduce(int word, uint64_t x, Op op) {
+  if (op.IsSum(word)) return WarpSum64(x);
+  const uint32_t high = WarpMax32(static_cast<uint32_t>(x >> 32));
+  const bool is_high = x >> 32 == high;
+  return (uint64_t{high} << 32) | WarpMax32(is_high ? static_cast<uint32_t>(x) : 0);
 }
 
 /// All threads of all blocks of the row take part in each exchange.
@@ -73,17 +82,26 @@ class Exchange {
     return BlockRank() * kWarps + threadIdx.x / 32;
   }
 
-  /// Each word over all threads; every thread gets the results.
+  /// Each word over all threads; every thread gets the results. `send()` may write to the shared
+  /// memory of other blocks what this block's threads wrote to its own before; it is seen after.
+  template <int kWords, class Op, class SendMore>
+  __device__ __forceinline__ void Reduce(uint64_t (&x)[kWords], Op op, const SendMore& send) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) x[w] = WarpReduce(w, x[w], op);
+    ReduceWarps(x, op, send);
+  }
   template <int kWords, class Op>
   __device__ __forceinline__ void Reduce(uint64_t (&x)[kWords], Op op) {
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) x[w] = WarpReduce(x[w], op);
-    ReduceWarps(x, op);
+    Reduce(x, op, [] {});
   }
 
   /// The same of words that are equal within each warp and count once for it.
   template <int kWords, class Op>
   __device__ __forceinline__ void ReduceWarps(uint64_t (&x)[kWords], Op op) {
+    ReduceWarps(x, op, [] {});
+  }
+  template <int kWords, class Op, class SendMore>
+  __device__ __forceinline__ void ReduceWarps(uint64_t (&x)[kWords], Op op, const SendMore& send) {
     parity_ ^= 1;
     const uint32_t lane = threadIdx.x % 32;
     if constexpr (kWarps > 1) {
@@ -98,10 +116,11 @@ class Exchange {
     } else {
       WaitForBegin();
       Send(x, op);
+      send();
       ClusterBarrier();
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        x[w] = LaneReduce<kCluster>(s_.by_block[parity_][lane % kCluster][w], op);
+        x[w] = LaneReduce<kCluster>(w, s_.by_block[parity_][lane % kCluster][w], op);
       }
     }
   }
@@ -113,6 +132,11 @@ class Exchange {
     if (kWarps > 1 && lane < threadIdx.x / 32) sum = s_.by_warp[parity_][lane][w];
     if (kCluster > 1 && lane < BlockRank()) sum += s_.by_block[parity_][lane][w];
     return WarpSum64(sum);
+  }
+
+  /// After Reduce(), of which `x` is what it gave: word `w` of a block.
+  __device__ __forceinline__ uint64_t OfBlock(int block, int w, uint64_t x) const {
+    return kCluster == 1 ? x : s_.by_block[parity_][block][w];
   }
 
   /// What threads wrote to shared memory of their blocks is seen by all behind it.
@@ -153,7 +177,7 @@ class Exchange {
     const uint32_t lane = threadIdx.x % 32;
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      x[w] = LaneReduce<kWarps>(s_.by_warp[parity_][lane % kWarps][w], op);
+      x[w] = LaneReduce<kWarps>(w, s_.by_warp[parity_][lane % kWarps][w], op);
     }
   }
 

@@ -58,66 +58,125 @@ __device__ __forceinline__ uint64_t TiesToReach(uint64_t target, uint64_t above,
   return target > above ? (target - above + each - 1) / each : 1;
 }
 
-/// Top-k and top-p of a row that is a distribution. Top-k is first searched for, then top-p, by the
-/// same code.
+template <class T, bool kSamples>
+struct FilterStorage {
+  CutSearchStorage search;
+  SampleStorage<T> sample;
+};
+template <class T>
+struct FilterStorage<T, false> {
+  CutSearchStorage search;
+};
+
+/// Top-k and top-p of a row. Top-k is first searched for, then top-p, by the same code.
 template <bool kAreLogits, bool kHasTopK, bool kHasTopP, class T, class RowType>
 class Filters {
  public:
   using Weights = sampling::Weights<kAreLogits>;
   using Measure = sampling::Measure<typename T::Order, Weights, kHasTopK, kHasTopP>;
-  using Search = CutSearch<T, RowType>;
+  using Storage = FilterStorage<T, kHasTopP>;
 
   __device__ __forceinline__ Filters(const RowType& row, typename T::Exchange& exchange,
-                                     CutSearchStorage& storage)
-      : row_(row), exchange_(exchange), search_(row, exchange, storage) {}
+                                     Storage& storage, const VocabularyRowsParams& rows,
+                                     const RowFilters& f)
+      : row_(row),
+        exchange_(exchange),
+        storage_(storage),
+        search_(row, exchange, storage.search),
+        size_(rows.size),
+        f_(f) {
+    has_top_k_ = kHasTopK && f.top_k > 0 && f.top_k < rows.size;
+    if (has_top_k_) {
+      bound_ = BoundPlan::Of(static_cast<uint32_t>(f.top_k), static_cast<uint32_t>(rows.size),
+                             rows.chunks_per_warp);
+    }
+    if constexpr (kHasTopP) Sample<T>(storage.sample).Clear();
+  }
 
-  __device__ __forceinline__ Cut CutOf(const Extremes& extremes, const Weights& weights,
-                                       uint32_t size, const RowFilters& f) {
+  /// What is known of the row before the search.
+  __device__ __forceinline__ Survey Look() {
+    if constexpr (kHasTopP && !kAreLogits) {
+      Sample<T> sample(storage_.sample);
+      return WeighedSurveyOf<T>(row_, exchange_, bound_, size_, sample);
+    } else {
+      return SurveyOf<kAreLogits, T>(row_, exchange_, bound_);
+    }
+  }
+
+  /// Of a row that is a distribution.
+  __device__ __forceinline__ Cut CutOf(const Survey& survey, const Weights& weights) {
     Cut cut{.value = -kInfinity, .num_ties = 0, .skip_ties = 0};
-    const bool has_top_k = kHasTopK && f.top_k > 0 && f.top_k < size;
+    const bool has_top_p = kHasTopP && f_.top_p < 1.0f;
+    // Top-p looks among the elements that top-k lists.
+    const bool are_few = has_top_k_ && f_.top_k <= kMaxCandidates;
+    const int32_t max = OrderedKey(survey.extremes.max);
     Measure measure{weights, true};
     Bracket b{.lo = kAreLogits ? FloatOrder::kNothing : -1,  // just below 0
-              .hi = OrderedKey(extremes.max),
-              .above_lo = size,
+              .hi = max,
+              .above_lo = static_cast<uint64_t>(size_),
               .above_hi = 0,
               .by_value = kAreLogits};
 #pragma unroll 1
-    for (int stage = has_top_k ? 0 : 1; stage < (kHasTopP && f.top_p < 1.0f ? 2 : 1); ++stage) {
+    for (int stage = has_top_k_ ? 0 : 1; stage < (has_top_p ? 2 : 1); ++stage) {
       measure.is_count = stage == 0;
-      uint64_t target = static_cast<uint64_t>(f.top_k);
-      if (stage == 1) target = TargetOf(measure, cut, has_top_k, size, f, b);
-      Bracket upper = b;
-      upper.lo = stage == 0 ? extremes.min_of_max : b.hi;
-      const End end = search_.Find(b, target, measure, upper);
+      uint64_t target = static_cast<uint64_t>(f_.top_k);
+      Guess guess{b.lo, max, kAllTies};
+      if (stage == 0) {
+        guess = bound_.GuessOf(survey.bound, max);
+      } else if constexpr (kHasTopP) {
+        if (has_top_k_ && !are_few) T::Exchange::Barrier();
+        const uint64_t kept = has_top_k_ ? KeptWeight(cut, are_few, measure) : 0;
+        const uint64_t total = has_top_k_ && !f_.is_joint ? kept : TotalOf(survey, weights);
+        target = CeilOfProduct(total, fmaxf(f_.top_p, 0.0f));
+        if (target == 0) target = 1;
+        if (are_few && kept < target) break;
+        SetBracket(b, cut, are_few ? kept : total, target, measure);
+        if (!has_top_k_ || (f_.is_joint && !are_few)) {
+          guess = Sample<T>(storage_.sample).GuessOf(total - target, weights, {b.lo, b.hi, 0});
+        }
+      }
+      const End end = search_.Find(b, target, measure, guess, stage == 0 && has_top_p && are_few,
+                                   stage == 1 && are_few);
       const Cut found{end.value, TiesToReach(target, end.above, measure.Of(end.value)), 0};
-      if (stage == 0 || !has_top_k || IsShorter(found, cut)) cut = found;
+      if (stage == 0 || !has_top_k_ || IsShorter(found, cut)) cut = found;
     }
     return cut;
   }
 
  private:
-  /// What top-p must reach, and where it does: `b` is changed.
-  __device__ __forceinline__ uint64_t TargetOf(const Measure& measure, const Cut& cut,
-                                               bool has_top_k, uint32_t size, const RowFilters& f,
-                                               Bracket& b) {
-    const bool is_of_kept = has_top_k && !f.is_joint;
-    uint64_t total = MeasureAbove(row_, measure, is_of_kept ? cut.value : -kInfinity, exchange_);
-    if (is_of_kept) total += cut.num_ties * measure.Of(cut.value);
-    uint64_t target = CeilOfProduct(total, fmaxf(f.top_p, 0.0f));
-    if (target == 0) target = 1;
+  /// What top-k keeps.
+  __device__ __forceinline__ uint64_t KeptWeight(const Cut& cut, bool are_few,
+                                                 const Measure& measure) {
+    const uint64_t above = are_few ? search_.MeasureListed(cut.value, measure)
+                                   : MeasureAbove(row_, measure, cut.value, exchange_);
+    return above + cut.num_ties * measure.Of(cut.value);
+  }
+
+  __device__ __forceinline__ uint64_t TotalOf(const Survey& survey, const Weights& weights) {
+    if constexpr (!kAreLogits) return survey.total;
+    Sample<T> sample(storage_.sample);
+    return Weigh<T>(row_, exchange_, weights, sample);
+  }
+
+  /// The bracket of top-p, where all elements from `cut` on weigh `most`.
+  __device__ __forceinline__ void SetBracket(Bracket& b, const Cut& cut, uint64_t most,
+                                             uint64_t target, const Measure& measure) const {
     // Elements of less than a share of what is to be left out can all be left out.
-    const uint64_t rest = total - target;
-    int32_t lo = OrderedKey(
-        measure.weights.ValueOf(0.98f * static_cast<float>(rest) / static_cast<float>(size)));
-    if (has_top_k && OrderedKey(cut.value) - 1 > lo) lo = OrderedKey(cut.value) - 1;
+    const float share = 0.98f * static_cast<float>(most - target) / static_cast<float>(size_);
+    int32_t lo = OrderedKey(measure.weights.ValueOf(share / measure.weights.unit));
+    if (has_top_k_ && OrderedKey(cut.value) - 1 > lo) lo = OrderedKey(cut.value) - 1;
     b.lo = lo < b.hi ? lo : b.hi - 1;
-    b.above_lo = total;
-    return target;
+    b.above_lo = most;
   }
 
   const RowType& row_;
   typename T::Exchange& exchange_;
-  Search search_;
+  Storage& storage_;
+  CutSearch<T, RowType> search_;
+  int32_t size_;
+  RowFilters f_;
+  BoundPlan bound_;
+  bool has_top_k_;
 };
 
 }  // namespace flashinfer::kernels::sampling

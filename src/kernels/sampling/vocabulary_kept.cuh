@@ -2,7 +2,7 @@
 // What a cut keeps of a row, by warps: ties are kept in the order of their indices.
 #pragma once
 
-#include "kernels/sampling/vocabulary_cut.cuh"
+#include "kernels/sampling/vocabulary_survey.cuh"
 
 namespace flashinfer::kernels::sampling {
 
@@ -59,26 +59,21 @@ struct Mass {
 template <class Weights>
 __device__ __forceinline__ Mass MassOf(const Lane& x, const Cut& cut, const Weights& weights) {
   float sum = 0;
-  uint32_t ties = 0;
+  bool has_ties = false;
   const Weights anew = weights.Anew();
 #pragma unroll
   for (int i = 0; i < kLaneElements; ++i) {
     if (x[i] > cut.value) sum += anew(x[i]);
-    ties += x[i] == cut.value ? 1u : 0u;
+    has_ties |= x[i] == cut.value;
+  }
+  uint32_t ties = 0;
+  if (has_ties) {
+    float value = cut.value;
+    ptx::Opaque(value);  // else the comparisons above are kept, at a price
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) ties += x[i] == value ? 1u : 0u;
   }
   return {weights.Quantise(sum), ties};
-}
-
-/// Inclusive sums over lanes.
-template <class Int>
-__device__ __forceinline__ Int WarpScan(Int x) {
-  const uint32_t lane = threadIdx.x % 32;
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const Int other = __shfl_up_sync(tile::kFullWarp, x, step);
-    if (lane >= step) x += other;
-  }
-  return x;
 }
 
 /// The ties of one warp's chunks, in vocabulary order: by groups of adjacent elements of a lane,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row of a vocabulary: its first chunks in registers, extremes, and what its elements weigh.
+// One row of a vocabulary: its first chunks in registers, the next in shared memory.
 #pragma once
 
-#include "kernels/ptx/math.cuh"
+#include "kernels/ptx/cp_async.cuh"
 #include "kernels/sampling/vocabulary_exchange.cuh"
 #include "kernels/tile/element.cuh"
 
@@ -34,6 +34,7 @@ struct FloatOrder {
   __device__ __forceinline__ static float ElementOf(int32_t key) {
     return key == kNothing ? -kInfinity : FloatOfKey(key);
   }
+  __device__ __forceinline__ static int32_t KeyOf(float element) { return OrderedKey(element); }
   __device__ __forceinline__ static bool IsAbove(float a, float b) { return a > b; }
 };
 
@@ -50,6 +51,22 @@ struct KeyOrder {
   __device__ __forceinline__ static bool IsAbove(float a, float b) { return KeyOf(a) > KeyOf(b); }
 };
 
+template <class Spec>
+constexpr int SharedChunksOf(const Spec& spec) {
+  if constexpr (requires { spec.shared_chunks; }) return spec.shared_chunks;
+  return 0;
+}
+
+/// Where a block keeps chunks.
+template <int kBytes>
+struct alignas(16) SharedChunkStorage {
+  char bytes[kBytes];
+};
+template <>
+struct SharedChunkStorage<0> {
+  static constexpr char* bytes = nullptr;
+};
+
 /// What all kernels over rows of a vocabulary derive from their specs.
 template <class Spec, Spec kSpec, class OrderType = FloatOrder>
 struct RowTraits {
@@ -61,7 +78,10 @@ struct RowTraits {
   static constexpr int kWarps = kSpec.block_threads / 32;
   static constexpr int kCluster = kSpec.cluster_size;
   static constexpr int kResident = kSpec.resident_chunks;
+  static constexpr int kShared = SharedChunksOf(kSpec);
   static constexpr bool kReadsAgain = kSpec.reads_again;
+  static constexpr bool kHasMore = kShared > 0 || kReadsAgain;  ///< than in registers
+  static constexpr int kSharedChunkBytes = kChunkElements * tile::SizeBytes(kDType);
   static_assert(kAccess >= 1 && kAccess <= kVec && (kAccess & (kAccess - 1)) == 0,
                 "vector_size must be a power of two of at most 16 bytes");
   static_assert(kWarps >= 1 && kWarps <= 32 && kWarps * 32 == kSpec.block_threads &&
@@ -70,9 +90,10 @@ struct RowTraits {
   static_assert(kCluster >= 1 && kCluster <= kMaxVocabularyCluster &&
                     (kCluster & (kCluster - 1)) == 0 && (kCluster == 1 || kWarps >= kCluster),
                 "cluster_size must be 1, 2, 4 or 8, at most the warps of a block");
-  static_assert(kResident == 1 || kResident == 2 || kResident == 4,
-                "resident_chunks must be 1, 2 or 4");
+  static_assert(kResident >= 1 && kResident <= 4, "resident_chunks must be 1 to 4");
+  static_assert(kShared == 0 || kAccess == kVec, "shared_chunks need accesses of 16 bytes");
   using Exchange = sampling::Exchange<kWarps, kCluster>;
+  using SharedChunks = SharedChunkStorage<kWarps * kShared * kSharedChunkBytes>;
 };
 
 /// Elements of a lane's chunk; element i of it is at ColumnOf(chunk, i).
@@ -121,16 +142,54 @@ __device__ __forceinline__ void StoreLane(void* row, uint32_t size, uint32_t chu
   }
 }
 
-/// The chunks of this warp. `Source` loads one: `source(chunk, lane)`.
+/// Begins to copy a lane's elements of a chunk to shared memory, `to` being the warp's chunk there.
+template <class T>
+__device__ __forceinline__ void CopyLane(const char* row, uint32_t size, uint32_t chunk, char* to) {
+#pragma unroll
+  for (int g = 0; g < T::kGroups; ++g) {
+    const uint32_t column = ColumnOf<T>(chunk, g * T::kVec);
+    if (column >= size) continue;
+    ptx::cp_async<16>(to + (g * 32 + threadIdx.x % 32) * 16, tile::At<T::kDType>(row, column));
+  }
+}
+
+/// LoadLane() of what was copied.
+template <class T>
+__device__ __forceinline__ void LoadSharedLane(const char* from, uint32_t size, uint32_t chunk,
+                                               float pad, Lane& x) {
+#pragma unroll
+  for (int g = 0; g < T::kGroups; ++g) {
+    float wide[T::kVec];
+    tile::Elements<T::kDType, T::kVec> e;
+    e.Load(from + (g * 32 + threadIdx.x % 32) * 16);
+    e.Widen(wide);
+    const bool is_inside = ColumnOf<T>(chunk, g * T::kVec) < size;
+#pragma unroll
+    for (int j = 0; j < T::kVec; ++j) x[g * T::kVec + j] = is_inside ? wide[j] : pad;
+  }
+}
+
+/// The chunks of this warp. `Source` loads one, `source(chunk, lane)`, or, where some are kept in
+/// shared memory, copies it there and loads it from there.
 template <class T, class Source>
 class Row {
  public:
-  __device__ __forceinline__ Row(const Source& source, int32_t chunks_per_warp)
+  /// `shared` is where the block keeps chunks.
+  __device__ __forceinline__ Row(const Source& source, int32_t chunks_per_warp,
+                                 char* shared = nullptr)
       : source_(source),
+        shared_(shared + threadIdx.x / 32 * (T::kShared * T::kSharedChunkBytes)),
         first_(T::Exchange::WarpRank() * static_cast<uint32_t>(chunks_per_warp)),
         count_(chunks_per_warp) {
 #pragma unroll
     for (int i = 0; i < T::kResident; ++i) source_(first_ + i, resident_[i]);
+    if constexpr (T::kShared > 0) {
+#pragma unroll
+      for (int i = 0; i < T::kShared; ++i) {
+        source_.Copy(first_ + T::kResident + i, shared_ + i * T::kSharedChunkBytes);
+      }
+      ptx::cp_async_commit_group();
+    }
   }
 
   /// Calls `visit(chunk, lane)` for each, in order. Chunks past the last are all padding.
@@ -147,7 +206,20 @@ class Row {
 #pragma unroll
     for (int i = 0; i < T::kResident; ++i) visit(first_ + i, resident_[i]);
   }
-  __device__ __forceinline__ void Read(int i, Lane& x) const { source_(first_ + i, x); }
+  __device__ __forceinline__ float ElementAt(uint32_t column) const {
+    return source_.ElementAt(column);
+  }
+  __device__ __forceinline__ void Read(int i, Lane& x) const {
+    if constexpr (T::kShared > 0) {
+      ptx::cp_async_wait_group<0>();
+      const int place = i - T::kResident;
+      if (!T::kReadsAgain || place < T::kShared) {
+        source_.FromShared(first_ + i, shared_ + place * T::kSharedChunkBytes, x);
+        return;
+      }
+    }
+    source_(first_ + i, x);
+  }
 
   /// Applies `map(lane)` to what is in registers.
   template <class MapType>
@@ -159,7 +231,7 @@ class Row {
   template <class MapType, class Visit>
   __device__ __forceinline__ void ForEachMapped(const MapType& map, const Visit& visit) const {
     ForEachResident(visit);
-    if constexpr (T::kReadsAgain) {
+    if constexpr (T::kHasMore) {
 #pragma unroll 1
       for (int i = T::kResident; i < count_; ++i) {
         Lane x;
@@ -172,88 +244,11 @@ class Row {
 
  private:
   const Source& source_;
+  char* shared_;
   uint32_t first_;
   int32_t count_;
   Lane resident_[T::kResident];
 };
-
-/// Of the elements of a row.
-struct Extremes {
-  float max;
-  bool is_bad;  ///< some element is NaN; of probabilities, also a negative one
-  /// Key of the smallest of the threads' largest elements: where to begin to look for large ones.
-  int32_t min_of_max;
-};
-
-template <bool kAreLogits, class T, class RowType>
-__device__ __forceinline__ Extremes ExtremesOf(const RowType& row, typename T::Exchange& exchange) {
-  float max = -kInfinity;
-  bool is_bad = false;
-  row.ForEachChunk([&](uint32_t, const Lane& x) {
-#pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) {
-      is_bad |= kAreLogits ? x[i] != x[i] : !(x[i] >= 0.0f);
-      max = fmaxf(max, x[i]);
-    }
-  });
-  const uint32_t key = UnsignedKey(OrderedKey(max + 0.0f));  // no -0
-  const bool has_some = max > (kAreLogits ? -kInfinity : 0.0f);
-  uint64_t words[2] = {key, (uint64_t{is_bad} << 32) | (has_some ? ~key : 0u)};
-  exchange.Reduce(words, MaxOf());
-  return {.max = FloatOfKey(SignedKey(static_cast<uint32_t>(words[0]))),
-          .is_bad = (words[1] >> 32) != 0,
-          .min_of_max = SignedKey(~static_cast<uint32_t>(words[1]))};
-}
-
-/// Weights of elements, the largest from 1 to 2, and their sums as integers of 2^-shift.
-template <bool kAreLogits>
-struct Weights {
-  float max;     ///< of the row
-  float factor;  ///< logits: 2^((x - max) · factor); probabilities: x · factor, a power of two
-  float unit;    ///< 2^shift
-
-  /// `scale` is of logits.
-  __device__ __forceinline__ Weights(float row_max, float scale, int32_t row_size) : max(row_max) {
-    // Sums stay below 2^62: each weight is below 2.
-    const int shift = 60 - (32 - __clz(row_size));
-    unit = __uint_as_float(static_cast<uint32_t>(127 + shift) << 23);
-    factor = scale;
-    if constexpr (!kAreLogits) {
-      const auto exponent = static_cast<int>(__float_as_uint(row_max) >> 23);
-      const int inverse = 254 - exponent;
-      factor = __uint_as_float(static_cast<uint32_t>(inverse < 1     ? 1
-                                                     : inverse > 254 ? 254
-                                                                     : inverse)
-                               << 23);
-    }
-  }
-
-  __device__ __forceinline__ float operator()(float x) const {
-    return kAreLogits ? ptx::ex2_approx((x - max) * factor) : x * factor;
-  }
-  /// The same, which the compiler takes for others: it would keep the weights of a whole row in
-  /// registers from one pass to the next.
-  __device__ __forceinline__ Weights Anew() const {
-    Weights w = *this;
-    ptx::Opaque(w.factor);
-    return w;
-  }
-  __device__ __forceinline__ uint64_t Quantise(float sum) const {
-    return __float2ull_rn(sum * unit);
-  }
-  /// The value whose weight is about `weight`, in units of Quantise().
-  __device__ __forceinline__ float ValueOf(float weight) const {
-    const float w = weight / unit;
-    return kAreLogits ? max + ptx::lg2_approx(w) / factor : w / factor;
-  }
-};
-
-/// log2(e) / temperature; temperature 0 is told apart by the caller.
-__device__ __forceinline__ float ScaleOf(float temperature) {
-  constexpr float kLog2E = 1.44269504088896340736f;
-  constexpr float kMaxFloat = 3.402823466e+38f;
-  return fminf(kLog2E / temperature, kMaxFloat);
-}
 
 /// Rows in memory as a Source.
 template <class T>
@@ -265,6 +260,23 @@ struct RowInMemory {
 
   __device__ __forceinline__ void operator()(uint32_t chunk, Lane& x) const {
     LoadLane<T>(data, size, chunk, pad, x);
+    Finish(x);
+  }
+  __device__ __forceinline__ void Copy(uint32_t chunk, char* to) const {
+    CopyLane<T>(data, size, chunk, to);
+  }
+  __device__ __forceinline__ void FromShared(uint32_t chunk, const char* from, Lane& x) const {
+    LoadSharedLane<T>(from, size, chunk, pad, x);
+    Finish(x);
+  }
+
+  /// One that is inside.
+  __device__ __forceinline__ float ElementAt(uint32_t column) const {
+    const float x = tile::LoadElement<T::kDType>(data, column);
+    return is_uniform && fabsf(x) < kInfinity ? 0.0f : x;
+  }
+
+  __device__ __forceinline__ void Finish(Lane& x) const {
     if (!is_uniform) return;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {

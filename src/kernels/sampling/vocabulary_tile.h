@@ -14,37 +14,52 @@ inline constexpr int32_t kChunkElements = 32 * kLaneElements;
 
 /// Blocks of a row, at most: what every device with clusters takes.
 inline constexpr int32_t kMaxVocabularyCluster = 8;
+/// Chunks of a warp in registers and in shared memory, at most: together, two blocks of 8 warps an
+/// SM have 256 KB of f32. Four in registers, where others lie in shared memory, leave too few.
+inline constexpr int32_t kMaxResidentChunks = 4;
+inline constexpr int32_t kMaxResidentBesideShared = 3;
+inline constexpr int32_t kMaxSharedChunks = 5;
 
 struct VocabularyTile {
   int32_t block_threads;
   int32_t cluster_size;     ///< blocks of a row
   int32_t resident_chunks;  ///< of a warp, in registers
+  int32_t shared_chunks;    ///< of a warp, in shared memory: those after
   int32_t chunks_per_warp;  ///< consecutive ones; at least those
-  constexpr bool reads_again() const { return chunks_per_warp > resident_chunks; }
+  constexpr bool reads_again() const { return chunks_per_warp > resident_chunks + shared_chunks; }
 };
 
-/// The tile of rows of `vocab_size` on a device of compute capability `arch`: whole rows in
-/// registers as far as a cluster has them. 256 threads with 4 chunks leave room for other values
-/// (H200, 2026-11-30, top-p of 64 rows of 128256: 65 µs; 512 with 2 chunks: 91, with 4: 72).
-constexpr VocabularyTile MakeVocabularyTile(int64_t vocab_size, int32_t arch,
-                                            int32_t max_cluster = kMaxVocabularyCluster) {
-  const int64_t num_chunks = (vocab_size + kChunkElements - 1) / kChunkElements;
-  const bool has_clusters = arch >= 90;
-  VocabularyTile t{32, 1, 1, 1};
-  const auto num_resident = [&] {
-    return t.cluster_size * t.block_threads / 32 * t.resident_chunks;
+/// What a tile is made for.
+struct VocabularyTileRequest {
+  int64_t vocab_size = 0;
+  int32_t arch = 75;     ///< of the device
+  bool shares = false;   ///< may keep chunks in shared memory
+  bool is_many = false;  ///< many rows: does so before it takes more blocks
+};
+
+/// The tile of rows: whole rows in registers, and in shared memory, as far as a cluster has them.
+/// 256 threads with 4 chunks leave room for other values (H200, 2026-11-30, top-p of 64 rows of
+/// 128256: 65 µs; 512 with 2 chunks: 91, with 4: 72).
+constexpr VocabularyTile MakeVocabularyTile(const VocabularyTileRequest& r) {
+  const int64_t num_chunks = (r.vocab_size + kChunkElements - 1) / kChunkElements;
+  const bool has_clusters = r.arch >= 90;
+  const int32_t most_shared = has_clusters && r.shares ? kMaxSharedChunks : 0;
+  const int32_t most_resident = most_shared > 0 ? kMaxResidentBesideShared : kMaxResidentChunks;
+  VocabularyTile t{32, 1, 1, 0, 1};
+  const auto is_short = [&] {
+    const int32_t chunks = t.resident_chunks + t.shared_chunks;
+    return int64_t{t.cluster_size} * (t.block_threads / 32) * chunks < num_chunks;
   };
-  while (t.block_threads < 256 && num_resident() < num_chunks) t.block_threads *= 2;
-  while (t.resident_chunks < 4 && num_resident() < num_chunks) t.resident_chunks *= 2;
-  while (has_clusters && t.cluster_size < max_cluster && num_resident() < num_chunks) {
-    t.cluster_size *= 2;
-  }
-  while (!has_clusters && t.block_threads < 512 && num_resident() < num_chunks) {
-    t.block_threads *= 2;
-  }
+  while (t.block_threads < 256 && is_short()) t.block_threads *= 2;
+  while (t.resident_chunks < most_resident && is_short()) ++t.resident_chunks;
+  if (is_short()) t.shared_chunks = r.is_many ? most_shared : most_shared > 0 ? 1 : 0;
+  while (has_clusters && t.cluster_size < kMaxVocabularyCluster && is_short()) t.cluster_size *= 2;
+  while (!has_clusters && t.block_threads < 512 && is_short()) t.block_threads *= 2;
   const int64_t num_warps = int64_t{t.cluster_size} * t.block_threads / 32;
-  const int64_t chunks = (num_chunks + num_warps - 1) / num_warps;
-  t.chunks_per_warp = chunks < t.resident_chunks ? t.resident_chunks : static_cast<int32_t>(chunks);
+  const auto chunks = static_cast<int32_t>((num_chunks + num_warps - 1) / num_warps);
+  t.chunks_per_warp = chunks < t.resident_chunks ? t.resident_chunks : chunks;
+  const int32_t more = t.chunks_per_warp - t.resident_chunks;
+  t.shared_chunks = more < most_shared ? more : most_shared;
   return t;
 }
 
@@ -94,14 +109,32 @@ constexpr int32_t ExchangeBytes(int32_t block_threads, int32_t cluster_size) {
   return 2 * (block_threads / 32 + cluster_size) * kExchangeWords * 8;
 }
 
-/// Values between which a cut was narrowed down, at most, before they are looked at one by one.
-inline constexpr int32_t kMaxCandidates = 512;
-/// Three of each warp of the largest block.
-inline constexpr int32_t kMaxCandidatePivots = 96;
+/// Shared memory of the chunks that a block keeps there.
+constexpr int32_t SharedChunksBytes(int32_t block_threads, int32_t shared_chunks, DType dtype) {
+  return block_threads / 32 * shared_chunks * kChunkElements * (dtype == DType::kF32 ? 4 : 2);
+}
+
+/// Values between which a cut was narrowed down, at most, before only they are looked at, and
+/// before each is compared with all others.
+inline constexpr int32_t kMaxCandidates = 2048;
+inline constexpr int32_t kFewCandidates = 64;
+/// Words of the warps of the largest block: two for each of three pivots.
+inline constexpr int32_t kMaxCandidateWords = 96;
+/// Lists of candidates that a kernel makes, at most: two for each of two searches, and one again.
+inline constexpr int32_t kMaxCandidateLists = 8;
 
 /// Shared memory of a search for a cut, a multiple of 16.
 constexpr int32_t CutSearchBytes() {
-  return kMaxCandidates * (4 + 4 + 8) + 2 * (kMaxCandidatePivots + 1) * 8 + 8;
+  return kMaxCandidates * (4 + 4) + (kFewCandidates + 1) * 16 + 2 * kMaxCandidateWords * 8 +
+         (kMaxCandidateLists + 4) * 4;
+}
+
+/// Bins of a sample of a row's weights: 16 an octave, from 2^-31 to 2.
+inline constexpr int32_t kSampleBins = 512;
+
+/// Shared memory of a sample of a row.
+constexpr int32_t SampleBytes(int32_t block_threads, int32_t cluster_size) {
+  return kSampleBins * 4 + cluster_size * (kSampleBins / 2) * 4 + block_threads / 32 * 4 * 8;
 }
 
 }  // namespace flashinfer::kernels

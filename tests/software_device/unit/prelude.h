@@ -154,6 +154,16 @@ inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
 inline int __reduce_add_sync(unsigned mask, int value) {
   return static_cast<int>(__reduce_add_sync(mask, static_cast<unsigned>(value)));
 }
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  namespace sd = ::flashinfer::software_device;
+  return sd::Together(mask, sd::Operation::kReduce, value, [&](auto part) {
+    unsigned max = 0;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      if ((mask >> lane & 1) != 0 && part(lane) > max) max = part(lane);
+    }
+    return max;
+  });
+}
 
 // --- Memory ---
 
