@@ -5,7 +5,8 @@
 // part of the queries in registers for good. They leave sums of their columns in shared memory.
 // Behind the next barrier, the only one of a tile, all warps read all scores and make the same
 // weights of them, which are multiplied from registers with the warp's columns of values, while the
-// next tile's scores are under way. A ring of stages keeps num_stages - 2 tiles on their way.
+// next tile's scores are under way: in the same warps, or with score_warps in others, so that the
+// two do not add up. A ring of stages keeps num_stages - 2 tiles on their way.
 #pragma once
 
 #include "kernels/attention/mla_load.cuh"
@@ -151,10 +152,6 @@ __device__ __forceinline__ void AttendAhead(const MlaParams& params, const Block
   TakeScores<T>(w, from, scores);
   prefill_mma::TransformScores<T>(params.attention, block, w, begin, state, scores);
   prefill_mma::UpdateMaxima<T>(state, scores);
-  if (HasUnseen<T>(block, begin)) {
-    ClearNonFinite<T>(shared.kv[stage]);
-    __syncthreads();
-  }
   MultiplyValues<T>(
       w, shared.kv[stage], shared.scales[stage],
       [&](int step, Weights<T>& a) {
@@ -182,6 +179,52 @@ __device__ __forceinline__ void CopyTileIfAny(const MlaParams& params, const Blo
   }
 }
 
+/// Walks over the keys of the piece, a turn for each tile and one before them; some warps compute
+/// scores of the next tile, some attend to this one, or all do both.
+template <class T, bool kScores, bool kAttends>
+__device__ __forceinline__ void RunTurns(const MlaParams& params, const Block& block,
+                                         const Warp<T>& w, int32_t page,
+                                         typename T::SharedStorage& shared, State<T>& state) {
+  constexpr int kTile = T::kKvTile;
+  constexpr int kStages = T::kStages;
+  const PrefillParams& p = params.attention;
+  const PrefillPiece& piece = block.piece;
+  const int thread = static_cast<int>(threadIdx.x);
+  Queries<T> q;
+  int stage = kStages - 1;  // of the tile at `begin`; at first, of the queries
+  int buffer = 1;
+#pragma unroll 1
+  for (int begin = piece.kv_begin - kTile; begin < piece.kv_end; begin += kTile) {
+    const int next = stage + 1 == kStages ? 0 : stage + 1;
+    const bool is_tile = begin >= piece.kv_begin;
+    ptx::cp_async_wait_group<kStages - 3>();
+    // The next tile is there, and so are this one's scores; nobody reads the one before any more.
+    __syncthreads();
+    if (is_tile && HasUnseen<T>(block, begin)) {
+      ClearNonFinite<T>(shared.kv[stage]);
+      __syncthreads();
+    }
+    if (kScores && !is_tile) TakeQueries<T>(w, shared.kv[stage], params.q_sign, q);
+    CopyTileIfAny<T>(params, block, shared, begin + (kStages - 1) * kTile,
+                     stage == 0 ? kStages - 1 : stage - 1);
+    // Where the tile after that is, on pages that were looked up a whole tile ago.
+    if (kScores && thread < kTile) {
+      const int after = begin + kStages * kTile;
+      shared.tokens[stage][thread] = prefill_mma::RowsOf<T>(
+          p, block, prefill_mma::TokenAt(block, after), [page](uint32_t) { return page; });
+      page = FindPage(p, block, after + kTile);
+    }
+    if (kScores && begin + kTile < piece.kv_end) {
+      ShareScores<T>(params, w, q, shared.kv[next], ScoresOf<T>(shared, buffer ^ 1));
+    }
+    if (kAttends && is_tile) {
+      AttendAhead<T>(params, block, w, begin, stage, ScoresOf<T>(shared, buffer), shared, state);
+    }
+    stage = next;
+    buffer ^= 1;
+  }
+}
+
 template <class T>
 __device__ __forceinline__ void RunKeysAhead(const MlaParams& params, const Block& block,
                                              const Warp<T>& w, typename T::SharedStorage& shared,
@@ -192,9 +235,8 @@ __device__ __forceinline__ void RunKeysAhead(const MlaParams& params, const Bloc
   const PrefillParams& p = params.attention;
   const PrefillPiece& piece = block.piece;
   const int thread = static_cast<int>(threadIdx.x);
-  const bool finds_tokens = thread < kTile;
   const TokenRows first = prefill_mma::FindToken<T>(p, block, piece.kv_begin);
-  int32_t page = FindPage(p, block, piece.kv_begin + (kStages - 1) * kTile);
+  const int32_t page = FindPage(p, block, piece.kv_begin + (kStages - 1) * kTile);
   LoadQuery<T>(params, block, shared.kv[kStages - 1]);
   if (thread < (kStages - 1) * kTile) shared.tokens[thread / kTile][thread % kTile] = first;
   __syncthreads();
@@ -202,33 +244,12 @@ __device__ __forceinline__ void RunKeysAhead(const MlaParams& params, const Bloc
   for (int i = 0; i < kStages - 2; ++i) {
     CopyTileIfAny<T>(params, block, shared, piece.kv_begin + i * kTile, i);
   }
-  Queries<T> q;
-  int stage = kStages - 1;  // of the tile at `begin`; at first, of the queries
-  int buffer = 1;
-#pragma unroll 1
-  for (int begin = piece.kv_begin - kTile; begin < piece.kv_end; begin += kTile) {
-    const int next = stage + 1 == kStages ? 0 : stage + 1;
-    ptx::cp_async_wait_group<kStages - 3>();
-    // The next tile is there, and so are this one's scores; nobody reads the one before any more.
-    __syncthreads();
-    if (begin < piece.kv_begin) TakeQueries<T>(w, shared.kv[stage], params.q_sign, q);
-    CopyTileIfAny<T>(params, block, shared, begin + (kStages - 1) * kTile,
-                     stage == 0 ? kStages - 1 : stage - 1);
-    // Where the tile after that is, on pages that were looked up a whole tile ago.
-    if (finds_tokens) {
-      const int after = begin + kStages * kTile;
-      shared.tokens[stage][thread] = prefill_mma::RowsOf<T>(
-          p, block, prefill_mma::TokenAt(block, after), [page](uint32_t) { return page; });
-      page = FindPage(p, block, after + kTile);
-    }
-    if (begin + kTile < piece.kv_end) {
-      ShareScores<T>(params, w, q, shared.kv[next], ScoresOf<T>(shared, buffer ^ 1));
-    }
-    if (begin >= piece.kv_begin) {
-      AttendAhead<T>(params, block, w, begin, stage, ScoresOf<T>(shared, buffer), shared, state);
-    }
-    stage = next;
-    buffer ^= 1;
+  if constexpr (!T::kHasScoreWarps) {
+    RunTurns<T, true, true>(params, block, w, page, shared, state);
+  } else if (w.has_scores) {
+    RunTurns<T, true, false>(params, block, w, page, shared, state);
+  } else {
+    RunTurns<T, false, true>(params, block, w, page, shared, state);
   }
 }
 

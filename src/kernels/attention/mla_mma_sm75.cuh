@@ -13,11 +13,12 @@
 // multiprocessors at 1.75 GHz). Up to 16 rows, bytes: 32 keys of a multiprocessor take 1980 cycles
 // from memory. One after the other, a tile's steps take about 1250: to start copies 100, scores 400
 // (9 products that wait for each other), the sums of parts 70, maxima 100, exponentials 250, values
-// 250, waits 80. In sum shared memory moves 1250 cycles' worth (a tile is written, read as keys,
-// read as values; scores are written once and read by 8 warps), tensor cores work 540. With two
-// stages, 4 warps and a score from 36 products in a row it was 2700 cycles; 128 requests of 4096
-// keys took 252 µs. With 64 rows, shared memory: 64 keys take 4700 cycles (keys and queries 440 KB,
-// values and weights 165 KB) against 3700 of the tensor cores', so about 420 TFLOP/s.
+// 250, waits 80; about 750 where other warps compute the scores. In sum shared memory moves 1250
+// cycles' worth (a tile is written, read as keys, read as values; scores are written once and read
+// by 8 warps), tensor cores work 540. With two stages, 4 warps and a score from 36 products in a
+// row it was 2700 cycles; 128 requests of 4096 keys took 252 µs. With 64 rows, shared memory: 64
+// keys take 4700 cycles (keys and queries 440 KB, values and weights 165 KB) against 3700 of the
+// tensor cores', so about 420 TFLOP/s.
 #pragma once
 
 #include "kernels/attention/mla_ahead.cuh"

@@ -44,6 +44,7 @@ struct Traits {
   static constexpr bool kIsAhead = false;
   static constexpr int kColumnWarps = kThreads / 32;
   static constexpr int kPartWarps = 1;
+  static constexpr bool kHasScoreWarps = false;
   static constexpr int kKeyWarps = kKvTile / 8;
   static constexpr int kWarpKeys = 8;
   static constexpr int kKeyTiles = 1;  ///< of a warp's scores

@@ -45,6 +45,7 @@ struct MlaSpec {
   int32_t row_tiles = 1;          ///< tiles of 16 rows of a warp: 1 or 2
   int32_t column_warps = 4;       ///< warps that share rows: each has columns of values, and keys
   int32_t part_warps = 1;         ///< of these, warps that share keys: each has columns of queries
+  bool score_warps = false;       ///< scores have as many warps of their own; more than 2 stages
   int32_t kv_tile = 32;           ///< 16, 32 or 64
   int32_t num_stages = 2;         ///< tiles of keys in shared memory: 2, or 3 to 8 of 16 rows
   int32_t kv_access_bytes = 16;   ///< to which rows of the cache are aligned: 1 to 16
@@ -67,6 +68,7 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(row_tiles)
   FLASHINFER_NAMED(column_warps)
   FLASHINFER_NAMED(part_warps)
+  FLASHINFER_NAMED(score_warps)
   FLASHINFER_NAMED(kv_tile)
   FLASHINFER_NAMED(num_stages)
   FLASHINFER_NAMED(kv_access_bytes)
@@ -81,7 +83,9 @@ constexpr int32_t MinArch(const MlaSpec& s) {
   return s.dtype_q == DType::kBF16 ? 80 : MlaSpec::kMinArch;
 }
 
-constexpr int32_t NumThreads(const MlaSpec& s) { return 32 * s.row_warps * s.column_warps; }
+constexpr int32_t NumThreads(const MlaSpec& s) {
+  return 32 * s.row_warps * s.column_warps * (s.score_warps ? 2 : 1);
+}
 
 /// Rows of a block: heads of query tokens.
 constexpr int32_t MlaRows(const MlaSpec& s) { return 16 * s.row_warps * s.row_tiles; }
@@ -159,11 +163,12 @@ struct MlaShape {
 struct MlaAheadTiles {
   int32_t column_warps;
   int32_t part_warps;
+  bool score_warps;
   int32_t kv_tile;
   int32_t num_stages;
 };
 inline constexpr MlaAheadTiles kMlaAheadTiles[] = {
-    {8, 2, 32, 5}, {8, 2, 32, 4}, {4, 2, 16, 5}, {4, 2, 16, 3}};
+    {8, 2, true, 32, 5}, {8, 2, false, 32, 4}, {4, 2, false, 16, 5}, {4, 2, false, 16, 3}};
 
 /// Columns of queries that a warp holds, in steps of 16: those of kpe come first, and with one
 /// warp.
@@ -194,6 +199,7 @@ constexpr MlaSpec MakeMlaSpec(const MlaShape& shape) {
       MlaSpec ahead = s;
       ahead.column_warps = tiles.column_warps;
       ahead.part_warps = tiles.part_warps;
+      ahead.score_warps = tiles.score_warps;
       ahead.kv_tile = tiles.kv_tile;
       ahead.num_stages = tiles.num_stages;
       if (MlaCanBeAhead(ahead) && SmemBytes(ahead) <= shape.smem_bytes) return ahead;

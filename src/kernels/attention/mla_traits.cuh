@@ -34,6 +34,7 @@ struct Traits {
   static constexpr bool kIsAhead = MlaIsAhead(kSpec);
   static constexpr int kColumnWarps = kSpec.column_warps;
   static constexpr int kPartWarps = kSpec.part_warps;
+  static constexpr bool kHasScoreWarps = kSpec.score_warps;
   static constexpr int kPartSteps = MlaPartSteps(kSpec);
   static constexpr int kKeyWarps = MlaKeyWarps(kSpec);
   static constexpr int kWarpKeys = kKvTile / kKeyWarps;
@@ -72,6 +73,7 @@ struct Traits {
                 "part_warps times keys of 8 or more must be column_warps");
   static_assert(kIsAhead ? kPartWarps == 2 || kPartWarps == 4 : kPartWarps == 1,
                 "part_warps must be 1, or with more than 2 stages 2 or 4");
+  static_assert(kIsAhead || !kSpec.score_warps, "score_warps needs more than 2 stages");
   static_assert(!kIsAhead || MlaCanBeAhead(kSpec),
                 "a warp's part of the columns must have room for kpe_columns");
   static_assert(kKvTile == 16 || kKvTile == 32 || kKvTile == 64, "kv_tile must be 16, 32 or 64");
@@ -97,9 +99,10 @@ struct Traits {
 
 template <class T>
 struct Warp : prefill_mma::Warp<T> {
-  int column_begin;  ///< of its outputs
+  int column_begin;  ///< of its outputs; kCkvColumns or more: it has none
   int key_warp;      ///< whose scores it computes; kKeyWarps or more: of none
   int part;          ///< of the columns, from which it computes them
+  bool has_scores;   ///< whether it does
 
   __device__ __forceinline__ bool has_rows(const Block& block) const {
     return this->first_row < block.num_rows;
@@ -113,12 +116,19 @@ template <class T>
 __device__ __forceinline__ Warp<T> MakeWarp() {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int column_warp = warp % T::kColumnWarps;
+  const int row_warp = warp / T::kColumnWarps;
   Warp<T> w;
   w.lane = static_cast<int>(threadIdx.x) % 32;
-  w.first_row = warp / T::kColumnWarps * 16 * T::kRowTiles;
+  w.first_row = row_warp * 16 * T::kRowTiles;
   w.column_begin = column_warp * T::kWarpColumns;
   w.key_warp = T::kPartWarps == 1 ? column_warp : column_warp % T::kKeyWarps;
   w.part = column_warp / T::kKeyWarps;
+  w.has_scores = true;
+  if constexpr (T::kHasScoreWarps) {
+    w.first_row = 0;
+    w.has_scores = row_warp == 0;
+    if (w.has_scores) w.column_begin = T::kCkvColumns;
+  }
   return w;
 }
 

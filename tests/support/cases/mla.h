@@ -105,6 +105,7 @@ inline std::vector<MlaCase> MlaCases() {
   }
   // Long enough to be split along the keys; more queries than keys.
   add(MlaOf(kBF16, kBF16, kBF16, 16, 64, 16, 16), {1, 1, 2}, {3000, 10, 900});
+  add(MlaOf(kBF16, kBF16, kBF16, 16, 64, 16, 16), {1, 1, 1}, {3000, 10, 900});
   add(MlaOf(kBF16, kBF16, kBF16, 2, 64, 16, 16), {130, 3}, {2, 0});
   AddNarrowMlaCases(cases);
   return cases;
