@@ -23,6 +23,7 @@ std::vector<OpBenchmark> OpBenchmarks() {
           RopeBenchmark(),
           SamplingBenchmark(),
           SegmentGemmBenchmark(),
+          SwizzleScalesBenchmark(),
           TokenFilterBenchmark(),
           TopKBenchmark()};
 }

@@ -38,6 +38,7 @@ OpBenchmark QuantizeBlocksBenchmark();
 OpBenchmark RopeBenchmark();
 OpBenchmark SamplingBenchmark();
 OpBenchmark SegmentGemmBenchmark();
+OpBenchmark SwizzleScalesBenchmark();
 OpBenchmark TokenFilterBenchmark();
 OpBenchmark TopKBenchmark();
 

@@ -12,7 +12,7 @@ pending_names(globals(), functions="""
     CuteDslMoEWrapper CuteDslMxfp8Mxfp4MoEWrapper B12xMoEWrapper
 """)
 
-from ._row_shuffle import (
+from .row_shuffle import (
     get_reorder_rows_for_gated_act_gemm_row_indices,
     reorder_rows_for_gated_act_gemm,
 )

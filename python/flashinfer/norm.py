@@ -14,7 +14,13 @@ from typing import Any
 from ._binding import lib
 from ._pending import pending
 from ._tensors import Tensor, as_bytes, as_dtype, dtype_name, empty, empty_like, scalar_or_tensor
+from .dit_layernorm import (
+    fused_dit_gate_residual_layernorm_gamma_beta,
+    fused_dit_gate_residual_layernorm_scale_shift,
+    fused_dit_residual_layernorm_scale_shift,
+)
 from .jit.modules import gen_norm_module
+from .qk_rmsnorm_rope import fused_qk_rmsnorm_rope
 from .tllm_enums import SfLayout
 
 
@@ -161,11 +167,5 @@ def fused_rmsnorm_silu(input: Tensor, weight: Tensor, eps: float = 1e-6, out: Te
     return out, block_scale
 
 
-fused_qk_rmsnorm_rope = pending("fused_qk_rmsnorm_rope")
-fused_dit_residual_layernorm_scale_shift = pending("fused_dit_residual_layernorm_scale_shift")
-fused_dit_gate_residual_layernorm_scale_shift = pending(
-    "fused_dit_gate_residual_layernorm_scale_shift")
-fused_dit_gate_residual_layernorm_gamma_beta = pending(
-    "fused_dit_gate_residual_layernorm_gamma_beta")
 rmsnorm_fp4quant = pending("rmsnorm_fp4quant")
 add_rmsnorm_fp4quant = pending("add_rmsnorm_fp4quant")

@@ -14,7 +14,7 @@ from ._backend_requirement import (
 )
 from ._errors import BackendSupportedError, GPUArchitectureError, LibraryError
 from ._pending import not_yet, pending
-from ._row_shuffle import (
+from .row_shuffle import (
     get_shuffle_matrix_a_row_indices,
     get_shuffle_matrix_sf_a_row_indices,
 )

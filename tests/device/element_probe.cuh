@@ -61,7 +61,7 @@ __device__ void NarrowE2m1(const ProbeParams& p) {
   float x[8];
   for (int j = 0; j < 8; ++j) x[j] = static_cast<const float*>(p.a)[i * 8 + j];
   static_cast<uint32_t*>(p.out)[i] =
-      kInSoftware ? ptx::RoundToE2m1Bits(x) : ptx::cvt_rn_satfinite_e2m1x8_f32(x);
+      kInSoftware ? ptx::RoundToE2m1Bits(x, 1.0f) : ptx::cvt_rn_satfinite_e2m1x8_f32(x, 1.0f);
 }
 __device__ void WidenE2m1(const ProbeParams& p) {
   const int64_t i = ThreadIndex();

@@ -12,6 +12,7 @@
 #include "support/checks/chain_speculative.h"
 #include "support/compare.h"
 #include "support/device.h"
+#include "support/distribution.h"
 #include "support/host_tensor.h"
 #include "support/token_filters.h"
 
@@ -30,40 +31,76 @@ TEST_P(ChainSpeculativeTest, EveryCandidateMatchesTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Shared, ChainSpeculativeTest,
                          ::testing::ValuesIn(ChainSpeculativeCases()));
 
-TEST(ChainSpeculative, TheFirstTokenHasTheTargetsDistribution) {
-  constexpr int64_t kDraws = 200000;
-  const std::vector<double> draft{0.5, 0.2, 0.2, 0.1};
-  const std::vector<double> target{0.1, 0.3, 0.2, 0.4};
-  HostTensor draft_probs(DType::kF32, {1, 4});
-  draft_probs.FillWith({0.5, 0.2, 0.2, 0.1});
-  HostTensor target_probs(DType::kF32, {2, 4});
-  target_probs.FillWith({0.1, 0.3, 0.2, 0.4, 0.25, 0.25, 0.25, 0.25});
-  HostTensor drafted(DType::kI32, {kDraws, 1});
-  std::mt19937_64 rng(71);
-  std::discrete_distribution<int64_t> draw(draft.begin(), draft.end());
-  for (int64_t row = 0; row < kDraws; ++row) {
-    drafted.Set({row, 0}, static_cast<double>(draw(rng)));
+/// [1, num_positions, vocab_size] of probabilities.
+HostTensor RandomProbs(int64_t num_positions, int64_t vocab_size, std::mt19937_64& rng) {
+  HostTensor probs(DType::kF32, {1, num_positions, vocab_size});
+  std::normal_distribution<double> normal(0, 1);
+  for (int64_t position = 0; position < num_positions; ++position) {
+    std::vector<double> logits(static_cast<size_t>(vocab_size));
+    for (double& x : logits) x = normal(rng);
+    const std::vector<double> row = SoftmaxOracle(logits, 1);
+    for (int64_t i = 0; i < vocab_size; ++i) {
+      probs.Set({0, position, i}, row[static_cast<size_t>(i)]);
+    }
   }
-  for (Device device : TestDevices()) {
-    DeviceCopies on(device);
-    HostTensor tokens(DType::kI32, {kDraws, 2});
-    const auto repeated = [&](const HostTensor& probs, int64_t num_positions) {
-      const TensorView view = on(probs);
-      return TensorView(view.data(), DType::kF32, {kDraws, num_positions, 4}, {0, 4, 1}, device);
-    };
-    ChainSpeculativeSampling(repeated(draft_probs, 1), on(drafted), repeated(target_probs, 2),
-                             {on(tokens)});
-    on.Fetch();
-    std::vector<double> counts(4, 0);
-    for (int64_t row = 0; row < kDraws; ++row) {
-      ++counts[static_cast<size_t>(tokens.At({row, 0}))];
+  return probs;
+}
+
+std::vector<double> RowOf(const HostTensor& probs, int64_t position) {
+  std::vector<double> row;
+  for (int64_t i = 0; i < probs.view().shape(2); ++i) row.push_back(probs.At({0, position, i}));
+  return row;
+}
+
+/// The same positions for every row, without copies.
+TensorView Repeated(const TensorView& probs, int64_t num_rows) {
+  return {probs.data(),
+          DType::kF32,
+          {num_rows, probs.shape(1), probs.shape(2)},
+          {0, probs.stride(1), 1},
+          probs.device()};
+}
+
+/// Whatever the drafts' distribution, tokens have the target's, at every position that is reached.
+TEST(ChainSpeculative, TokensHaveTheTargetsDistribution) {
+  constexpr int64_t kDrafts = 2;
+  std::mt19937_64 rng(71);
+  for (int64_t vocab_size : {4, 300}) {
+    const HostTensor draft = RandomProbs(kDrafts, vocab_size, rng);
+    const HostTensor target = RandomProbs(kDrafts + 1, vocab_size, rng);
+    for (const auto& [candidate, device] :
+         CandidatesOnDevices<ChainSpeculativeOp>({DType::kF32, vocab_size})) {
+      SCOPED_TRACE(candidate);
+      const int64_t num_rows = NumDraws(device, vocab_size);
+      HostTensor drafted(DType::kI32, {num_rows, kDrafts});
+      for (int64_t position = 0; position < kDrafts; ++position) {
+        const std::vector<double> row = RowOf(draft, position);
+        std::discrete_distribution<int64_t> draw(row.begin(), row.end());
+        for (int64_t i = 0; i < num_rows; ++i) {
+          drafted.Set({i, position}, static_cast<double>(draw(rng)));
+        }
+      }
+      DeviceCopies on(device);
+      HostTensor tokens(DType::kI32, {num_rows, kDrafts + 1});
+      ChainSpeculativeSampling(Repeated(on(draft), num_rows), on(drafted),
+                               Repeated(on(target), num_rows), {on(tokens)},
+                               {.seed = int64_t{9}, .backend = Backend(candidate)});
+      on.Fetch();
+      for (int64_t position = 0; position <= kDrafts; ++position) {
+        std::vector<double> counts(static_cast<size_t>(vocab_size), 0);
+        double num_reached = 0;
+        for (int64_t i = 0; i < num_rows; ++i) {
+          const double token = tokens.At({i, position});
+          if (token < 0) continue;
+          ++counts.at(static_cast<size_t>(token));
+          ++num_reached;
+        }
+        std::vector<double> expected = RowOf(target, position);
+        for (double& x : expected) x *= num_reached;
+        EXPECT_GT(num_reached, 0);
+        EXPECT_LT(ChiSquareZ(counts, expected), kChiSquareLimit) << position;
+      }
     }
-    double statistic = 0;
-    for (size_t i = 0; i < 4; ++i) {
-      const double expected = target[i] * kDraws;
-      statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
-    }
-    EXPECT_LT(statistic, 21.1) << "p-value below 1e-4 with 3 degrees of freedom";
   }
 }
 

@@ -114,32 +114,32 @@ TEST_P(EveryFormatTest, EveryCandidateGivesTheSameBits) {
                                .num_rows = 65,
                                .hidden_size = 1001,
                                .padded_size = 1024};
-    BlockTensors first(c);
-    first.x.FillNormal(rng, 1.0);
+    HostTensor x(dtype, {c.num_rows, c.hidden_size});
+    x.FillNormal(rng, 1.0);
     for (int64_t row = 0; row < c.num_rows; ++row) {  // of every size, ties among them
       for (int64_t i = 0; i < c.hidden_size; ++i) {
-        const double x = std::ldexp(first.x.At({row, i}), static_cast<int>(row) - 32);
-        first.x.Set({row, i}, i % 3 == 0 ? std::ldexp(static_cast<double>(i % 29) / 8,
-                                                      static_cast<int>(row) - 32)
-                                         : x);
+        const double scaled = std::ldexp(x.At({row, i}), static_cast<int>(row) - 32);
+        x.Set({row, i},
+              i % 3 == 0 ? std::ldexp(static_cast<double>(i % 29) / 8, static_cast<int>(row) - 32)
+                         : scaled);
       }
-      first.x.Set({row, row}, -0.0);
-      first.x.Set({row, row + 100}, kInfinity);
+      x.Set({row, row}, -0.0);
+      x.Set({row, row + 100}, kInfinity);
     }
-    bool is_first = true;
-    for (const auto& [candidate, device] : CandidatesOnDevices<QuantizeBlocksOp>(ProblemOf(c))) {
-      SCOPED_TRACE(candidate);
-      DeviceCopies on(device);
-      HostTensor q = first.q.Clone();
-      HostTensor scales = first.scales.Clone();
-      QuantizeBlocks(on(first.x), on(is_first ? first.q : q), on(is_first ? first.scales : scales),
-                     {.global_scale = 384.7f, .backend = Backend(candidate)});
-      on.Fetch();
-      if (!is_first) {
-        EXPECT_EQ(q.bytes(), first.q.bytes());
-        EXPECT_EQ(scales.bytes(), first.scales.bytes());
+    for (float global_scale : {384.7f, 1e-20f, 1e20f}) {
+      const auto candidates = CandidatesOnDevices<QuantizeBlocksOp>(ProblemOf(c));
+      std::vector<BlockTensors> results;
+      results.reserve(candidates.size());
+      for (const auto& [candidate, device] : candidates) {
+        SCOPED_TRACE(candidate);
+        DeviceCopies on(device);
+        const BlockTensors& t = results.emplace_back(c);
+        QuantizeBlocks(on(x), on(t.q), on(t.scales),
+                       {.global_scale = global_scale, .backend = Backend(candidate)});
+        on.Fetch();
+        EXPECT_EQ(t.q.bytes(), results[0].q.bytes());
+        EXPECT_EQ(t.scales.bytes(), results[0].scales.bytes());
       }
-      is_first = false;
     }
   }
 }

@@ -4,14 +4,14 @@ CuPy needs a GPU; what the package uses of it is here, in its names."""
 import sys
 import types
 
-import cuda_calls
+from cuda_device import DeviceArray, main
 import ml_dtypes
 import numpy as np
 
 import flashinfer
 
 
-class ndarray(cuda_calls.DeviceArray):  # noqa: N801  (CuPy's name)
+class ndarray(DeviceArray):  # noqa: N801  (CuPy's name)
     """What the package uses of CuPy's arrays."""
 
     def get(self):
@@ -142,4 +142,4 @@ def test_latent_attention():
 
 
 if __name__ == "__main__":
-    sys.exit(cuda_calls.main(globals()))
+    sys.exit(main(globals()))

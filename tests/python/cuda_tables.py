@@ -3,9 +3,8 @@
 as cuda_calls.py. They are the same as plans of the same numbers in host memory."""
 import sys
 
-import cuda_calls
+from cuda_device import DeviceArray, main, nans, rng, values
 import numpy as np
-from cuda_calls import DeviceArray, nans, rng, values
 
 import flashinfer
 from flashinfer._binding import lib
@@ -185,4 +184,4 @@ def test_packing_of_bits():
 
 
 if __name__ == "__main__":
-    sys.exit(cuda_calls.main(globals()))
+    sys.exit(main(globals()))

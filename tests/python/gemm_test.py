@@ -36,6 +36,20 @@ def test_mm_bf16(tensors, rng, out_dtype, has_bias):
     np.testing.assert_array_equal(tensors.read(out), tensors.read(found))
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_tgv_gemm(tensors, rng, dtype, has_bias):
+    a = tensors.make(rng.standard_normal((9, 96)), dtype)
+    b = tensors.make(rng.standard_normal((40, 96)), dtype)
+    bias = tensors.make(rng.standard_normal(40), dtype) if has_bias else None
+    found = flashinfer.tgv_gemm_sm100(a, b.T, bias)
+    assert found.dtype == tensors.dtype(dtype)
+    expected = tensors.read(a) @ tensors.read(b).T + (tensors.read(bias) if has_bias else 0)
+    check_product(tensors.read(found), expected, dtype, 96)
+    with pytest.raises(ValueError, match="tgv_gemm_sm100: a is"):
+        flashinfer.tgv_gemm_sm100(tensors.make(np.ones((2, 8)), "float32"), b.T, bias)
+
+
 def test_bmm_bf16(tensors, rng):
     a = tensors.make(rng.standard_normal((3, 7, 64)), "bfloat16")
     b = tensors.make(rng.standard_normal((3, 64, 24)), "bfloat16")

@@ -129,8 +129,137 @@ def test_what_fused_rmsnorm_silu_does_not_take():
         flashinfer.fused_rmsnorm_silu(x, weight[:3])
 
 
+@pytest.mark.parametrize("form", ["gamma_beta", "gate", "residual", "alone"])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("gives_out", [False, True])
+def test_norms_of_diffusion_transformers(tensors, rng, form, has_bias, gives_out):
+    from flashinfer import diffusion_ops
+
+    shape = (2, 5, 96)
+    x, residual = (tensors.make(rng.standard_normal(shape), "bfloat16") for _ in range(2))
+    parts = tensors.make(rng.standard_normal((2, 5, 6, 96)), "bfloat16")
+    gate, scale, shift = (parts[:, :, i] for i in (2, 1, 4))
+    biases = {name: tensors.make(rng.standard_normal((1, 96)), "float32") if has_bias else None
+              for name in ("gate_bias", "scale_bias", "shift_bias")}
+    gamma, beta = (tensors.make(rng.standard_normal(96), "float32") for _ in range(2))
+    read = tensors.read
+
+    def biased(values, name):
+        return read(values) + (read(biases[name]) if has_bias else 0)
+
+    outs = {name: tensors.full(shape, np.nan, "bfloat16") if gives_out else None
+            for name in ("residual_out", "norm_out")}
+    total = read(x) * (biased(gate, "gate_bias") if form in ("gamma_beta", "gate") else 1)
+    total = total + (0 if form == "alone" else read(residual))
+    if form == "gamma_beta":
+        got = diffusion_ops.fused_dit_gate_residual_layernorm_gamma_beta(
+            x, residual, gate, gamma, beta, gate_bias=biases["gate_bias"], epsilon=1e-5, **outs)
+        expected = layer(total, read(gamma), read(beta), 1e-5)
+    else:
+        expected = (layer(total, 1.0, 0.0, 1e-5) * (1 + biased(scale, "scale_bias"))
+                    + biased(shift, "shift_bias"))
+        if form == "gate":
+            got = diffusion_ops.fused_dit_gate_residual_layernorm_scale_shift(
+                x, residual, gate, scale, shift, epsilon=1e-5, **biases, **outs)
+        else:
+            del biases["gate_bias"]
+            got = diffusion_ops.fused_dit_residual_layernorm_scale_shift(
+                x, scale, shift, residual=None if form == "alone" else residual, epsilon=1e-5,
+                **biases, **outs)
+    assert not gives_out or (got[0] is outs["residual_out"] and got[1] is outs["norm_out"])
+    check_close(read(got[0]), total, "bfloat16")
+    check_close(read(got[1]), expected, "bfloat16", scale=4.0)
+
+
+def test_what_norms_of_diffusion_transformers_do_not_take():
+    norm_of = flashinfer.norm.fused_dit_residual_layernorm_scale_shift
+    x = np.ones((1, 2, 64), np.float32)
+    with pytest.raises(NotImplementedError, match="use_nvfp4=True"):
+        norm_of(x, x, x, use_nvfp4=True)
+    with pytest.raises(ValueError, match="input: shape is"):
+        norm_of(x[0], x, x)
+    with pytest.raises(ValueError, match="residual: shape is"):
+        norm_of(x, x, x, residual=x[:, :1])
+    with pytest.raises(ValueError, match="shift_bias: shape is"):
+        norm_of(x, x, x, shift_bias=np.ones(63, np.float32))
+    with pytest.raises(ValueError, match="norm_out: is float32 of shape"):
+        norm_of(x, x, x, norm_out=x[:, :1])
+    alone = norm_of(x, x, x)[0]
+    assert alone is not x and (alone == x).all()
+
+
+VIDEO = dict(ppf=3, pph=2, ppw=4, num_frame_channels=24, num_height_channels=20,
+             num_width_channels=20, num_heads_q=3, num_heads_k=2, num_heads_v=1, head_dim=64)
+
+
+def rotated_by_places(x, interleave, base):
+    """x ``[24 · n, heads, 64]``, one pair at a time."""
+    out = np.empty_like(x)
+    for t in range(len(x)):
+        place = (t % 24 // 8, t % 8 // 4, t % 4)
+        pair = 0
+        for where, count in zip(place, (24, 20, 20)):
+            for i in range(count // 2):
+                angle = where * base ** (-2.0 * i / count)
+                a, b = (2 * pair, 2 * pair + 1) if interleave else (pair, pair + 32)
+                out[t, :, a] = x[t, :, a] * np.cos(angle) - x[t, :, b] * np.sin(angle)
+                out[t, :, b] = x[t, :, b] * np.cos(angle) + x[t, :, a] * np.sin(angle)
+                pair += 1
+    return out
+
+
+@pytest.mark.parametrize("interleave", [True, False])
+@pytest.mark.parametrize("is_qk_norm", [True, False])
+@pytest.mark.parametrize("output_fp8", [False, True])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fused_qk_rmsnorm_rope(tensors, rng, interleave, is_qk_norm, output_fp8, rank):
+    shape = (48, 6 * 64) if rank == 2 else (2, 24, 6 * 64)
+    qkv = tensors.make(rng.standard_normal(shape), "bfloat16")
+    weights = [tensors.make(rng.uniform(0.5, 2, n * 64), "bfloat16") for n in (3, 2)]
+    dtype = "float8_e4m3fn" if output_fp8 else "bfloat16"
+    v_out = tensors.full((*shape[:-1], 1, 64), np.nan, dtype) if output_fp8 else None
+    got = flashinfer.fused_qk_rmsnorm_rope(
+        qkv, *weights, **VIDEO, eps=1e-5, base=500.0, interleave=interleave,
+        is_qk_norm=is_qk_norm, output_fp8=output_fp8, output_quant_scale=2.0, v_quant_scale=0.5,
+        v_out=v_out)
+    assert v_out is None or got[2] is v_out
+    values = tensors.read(qkv).reshape(48, -1)
+    parts = [values[:, :192], values[:, 192:320], values[:, 320:]]
+    for i, (x, heads) in enumerate(zip(parts, (3, 2, 1))):
+        if i < 2 and is_qk_norm:
+            x = rms(x, tensors.read(weights[i]), 1e-5)
+        x = x.reshape(48, heads, 64)
+        if i < 2:
+            x = rotated_by_places(x, interleave, 500.0)
+        if output_fp8:
+            x = x * (0.5 if i == 2 else 2.0)
+        assert tuple(got[i].shape) == (*shape[:-1], heads, 64)
+        check_close(tensors.read(got[i]).reshape(48, heads, 64), x, dtype,
+                    scale=2.0**-5 if output_fp8 else 1.0)
+
+
+def test_what_fused_qk_rmsnorm_rope_does_not_take(tensors):
+    qkv = tensors.full((24, 384), 1, "bfloat16")
+    ones = tensors.full((192,), 1, "bfloat16"), tensors.full((128,), 1, "bfloat16")
+
+    def call(x=qkv, weights=ones, **options):
+        return flashinfer.fused_qk_rmsnorm_rope(x, *weights, **{**VIDEO, **options})
+
+    for words, options in (("head_dim: is 96", {"head_dim": 96}),
+                           ("num_heads_q, num_heads_k", {"num_heads_q": 40}),
+                           ("whose sum is head_dim", {"num_frame_channels": 20}),
+                           ("sequences of ppf", {"ppf": 5}),
+                           ("qkv: is float32", {"x": tensors.full((24, 384), 1, "float32")}),
+                           ("q_weight: shape is", {"weights": (ones[1], ones[1])}),
+                           ("k_out: is bfloat16 of shape", {"k_out": qkv})):
+        with pytest.raises(ValueError, match=words):
+            call(**options)
+    with pytest.raises(NotImplementedError, match="factor=2.0"):
+        call(factor=2.0)
+
+
 def test_names_still_to_come_say_so():
-    for name in ("fused_qk_rmsnorm_rope", "rmsnorm_fp4quant"):
+    for name in ("add_rmsnorm_fp4quant", "rmsnorm_fp4quant"):
         with pytest.raises(NotImplementedError, match=name):
             getattr(flashinfer, name)(None)
 

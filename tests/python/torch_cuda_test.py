@@ -296,3 +296,61 @@ def test_threads_have_streams_of_their_own():
 def test_errors_name_the_device():
     with pytest.raises(ValueError, match="weight"):
         flashinfer.rmsnorm(values(5, 256), values(256).cpu())
+
+
+@pytest.mark.parametrize("num_requests", [1, 256, 4097])
+def test_plans_of_tables_on_the_device(num_requests):
+    kv_len, q = 40, values(num_requests, HEADS, DIM)
+    counts = torch.full((num_requests,), -(-kv_len // PAGE), dtype=torch.int32)
+    indptr = torch.cat([torch.zeros(1), counts.cumsum(0)]).to(torch.int32)
+    indices = torch.arange(int(indptr[-1]), dtype=torch.int32, device="cuda") % 64
+    last = torch.full((num_requests,), (kv_len - 1) % PAGE + 1, dtype=torch.int32)
+    cache = values(64, 2, PAGE, KV_HEADS, DIM)
+    results = []
+    for device in ("cpu", "cuda"):
+        wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace())
+        wrapper.plan(indptr.to(device), indices, last.to(device), HEADS, KV_HEADS, DIM, PAGE,
+                     q_data_type=torch.bfloat16)
+        results.append(wrapper.run(q, cache))
+    assert torch.equal(*results)
+
+
+def test_tables_are_read_behind_the_work_ahead():
+    """What fills a table on the current stream comes before the plan reads it."""
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace())
+    cache, q = values(8, 2, PAGE, KV_HEADS, DIM), values(2, HEADS, DIM)
+    right, last = table(0, 2, 4), table(PAGE, 3)
+    wrapper.plan(right.cpu(), table(0, 1, 2, 3), last.cpu(), HEADS, KV_HEADS, DIM, PAGE,
+                 q_data_type=torch.bfloat16)
+    expected = wrapper.run(q, cache)
+    indptr = table(0, 9, 1)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(LONG)
+        indptr.copy_(right)
+        wrapper.plan(indptr, table(0, 1, 2, 3), last, HEADS, KV_HEADS, DIM, PAGE,
+                     q_data_type=torch.bfloat16)
+        found = wrapper.run(q, cache)
+    torch.cuda.synchronize()
+    assert torch.equal(found, expected)
+
+
+def test_green_contexts():
+    from flashinfer import green_ctx
+
+    num_sms = torch.cuda.get_device_properties(0).multi_processor_count
+    x, weight = values(64, 4096), values(4096)
+    expected = flashinfer.rmsnorm(x, weight)
+    torch.cuda.synchronize()
+    for streams, resources in (green_ctx.split_device_green_ctx("cuda", 2, 16),
+                               green_ctx.split_device_green_ctx_by_sm_count("cuda", [8, 30])):
+        assert len(streams) == len(resources) == 3
+        assert sum(r.sm.smCount for r in resources) <= num_sms
+        assert all(r.sm.smCount >= 8 for r in resources)
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                found = flashinfer.rmsnorm(x, weight)
+            stream.synchronize()
+            assert torch.equal(found, expected)
+    with pytest.raises(RuntimeError, match="CUDA error code=91"):
+        green_ctx.split_device_green_ctx("cuda", 1, num_sms + 8)

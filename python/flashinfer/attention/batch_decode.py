@@ -146,7 +146,8 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                    fixed_split_size=None, disable_split_kv=False, q_len_per_req=1,
                    indptr_host=None, is_in_buffers=False):
         """`is_in_buffers`: a graph's buffers hold the tables already."""
-        refuse(window_right=window_right or None)
+        if window_right:
+            refuse(window_right=window_right)
         fields = self._fields_of(
             num_qo_heads, num_kv_heads, head_dim, page_size, q_data_type, kv_data_type,
             o_data_type, data_type, q_len_per_req,

@@ -65,7 +65,9 @@ def listed_pages(block_tables, lens, page_size):
     if getattr(block_tables, "is_cuda", False):
         import torch
 
-        indices = block_tables[torch.from_numpy(listed).to(block_tables.device)]
+        # By places that the host counts: a mask on the device would be waited for.
+        places = torch.from_numpy(numpy.flatnonzero(listed))
+        indices = torch.take(block_tables, places.to(block_tables.device))
     else:
         indices = as_numpy(block_tables)[listed]
     return indptr, indices, (lens - (pages - 1) * page_size).clip(0).astype(numpy.int32)

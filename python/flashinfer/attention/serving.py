@@ -91,13 +91,14 @@ def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Te
            bf16q_fp8kv_transform_mode=bf16q_fp8kv_transform_mode,
            uses_shared_paged_kv_idx=None if uses_shared_paged_kv_idx else "False")
     _check_backend(backend)
-    check_most("max_seq_len", max_seq_len, lens_of(seq_lens))
-    rows = query_rows(query.shape[0], len(seq_lens), q_len_per_req, cum_seq_lens_q)
+    lens = lens_of(seq_lens)  # once: on a device it is waited for
+    check_most("max_seq_len", max_seq_len, lens)
+    rows = query_rows(query.shape[0], len(lens), q_len_per_req, cum_seq_lens_q)
     if rows is not None:
         check_most("max_q_len", max_q_len, rows[1:] - rows[:-1])
     k, v = split_cache(kv_cache)
     v_scale = number("bmm2_scale", bmm2_scale)
-    return _decode(query, k, v, workspace_buffer, block_tables, seq_lens, mask, rows,
+    return _decode(query, k, v, workspace_buffer, block_tables, lens, mask, rows,
                    kv_layout=kv_layout, sm_scale=number("bmm1_scale", bmm1_scale),
                    window_left=window_left, scales=(1.0, 1.0, v_scale), sinks=sinks, out=out,
                    out_dtype=out_dtype, lse=lse, return_lse=return_lse)
@@ -161,13 +162,14 @@ def trtllm_batch_context_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[T
            use_fp16_softmax=use_fp16_softmax, uses_spcompress=uses_spcompress,
            uses_shared_paged_kv_idx=None if uses_shared_paged_kv_idx else "False")
     rows = as_numpy(cum_seq_lens_q).astype(numpy.int32)
-    if len(seq_lens) != batch_size or len(rows) != batch_size + 1:
-        raise ValueError(f"batch_size: is {batch_size}, but seq_lens has {len(seq_lens)} numbers "
+    lens = lens_of(seq_lens)
+    if len(lens) != batch_size or len(rows) != batch_size + 1:
+        raise ValueError(f"batch_size: is {batch_size}, but seq_lens has {len(lens)} numbers "
                          f"and cum_seq_lens_q {len(rows)}")
-    check_most("max_kv_len", max_kv_len, lens_of(seq_lens))
+    check_most("max_kv_len", max_kv_len, lens)
     check_most("max_q_len", max_q_len, rows[1:] - rows[:-1])
     k, v = split_cache(kv_cache)
-    return run(query, k, v, workspace_buffer, block_tables, seq_lens, kv_layout=kv_layout,
+    return run(query, k, v, workspace_buffer, block_tables, lens, kv_layout=kv_layout,
                qo_indptr=rows, causal=causal, sm_scale=number("bmm1_scale", bmm1_scale),
                window_left=window_left, scales=(1.0, 1.0, number("bmm2_scale", bmm2_scale)),
                sinks=sinks, out=out, out_dtype=out_dtype, lse=lse, return_lse=return_lse)

@@ -60,7 +60,7 @@ def xqa(q: Tensor, k_cache: Tensor, v_cache: Tensor, page_table: Tensor, seq_len
     flat_out = output.reshape(-1, *output.shape[-2:])
     rows = query_rows(flat_q.shape[0], page_table.shape[0], q_seq_len, q_cu_seq_lens)
     scale = number("kv_scale", kv_scale)
-    _decode(flat_q, k_cache, v_cache, workspace_buffer, page_table, seq_lens, mask, rows,
+    _decode(flat_q, k_cache, v_cache, workspace_buffer, page_table, lens_of(seq_lens), mask, rows,
             kv_layout=kv_layout,
             sm_scale=number("q_scale", q_scale) * scale / math.sqrt(q.shape[-1]),
             window_left=sliding_win_size - 1 if sliding_win_size > 0 else -1,

@@ -190,4 +190,21 @@ def _segment_indptr(x, batch_size, seg_lens, seg_indptr):
 
 mm_fp8 = pending("mm_fp8")
 bmm_mxfp8 = pending("bmm_mxfp8")
-tgv_gemm_sm100 = pending("tgv_gemm_sm100")
+
+
+def tgv_gemm_sm100(a: Tensor, b: Tensor, bias: Tensor, pdl: bool = False,
+                   out: Tensor | None = None) -> Tensor:
+    """a @ b + bias.
+
+    Args:
+        a: ``[m, k]`` bfloat16 or float16.
+        b: ``[k, n]`` of its dtype, column-major for speed.
+        bias: ``[n]``, or None.
+        pdl: accepted; a hint for GPUs.
+        out: ``[m, n]`` of the dtype of `a`; made when None.
+
+    Returns:
+        `out`.
+    """
+    _check_dtypes("tgv_gemm_sm100", ("bfloat16", "float16"), a=a, b=b)
+    return matmul(a, b, out, dtype_name(a.dtype), bias)

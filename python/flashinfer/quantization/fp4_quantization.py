@@ -11,7 +11,7 @@ from typing import Any
 
 from .._binding import lib
 from .._pending import not_yet
-from .._row_shuffle import shuffle_matrix_a, shuffle_matrix_sf_a
+from ..row_shuffle import shuffle_matrix_a, shuffle_matrix_sf_a
 from .._tensors import (
     Tensor,
     as_bytes,

@@ -54,7 +54,9 @@ kernels::QuantizeBlocksSpec SpecOf(const QuantizeBlocksParams& p) {
 
 bool AcceptsQuantizeBlocks(const QuantizeBlocksProblem& p, std::string* why) {
   if (!IsOnArch(p.arch, kernels::QuantizeBlocksSpec::kMinArch, why)) return false;
-  return IsFloat(p.dtype) || Refuse(why, "dtype must be f32, f16 or bf16");
+  if (!IsFloat(p.dtype)) return Refuse(why, "dtype must be f32, f16 or bf16");
+  // With a piece to spare: columns are counted in 32 bits.
+  return p.padded_size < (int64_t{1} << 30) || Refuse(why, "padded_size must be less than 2^30");
 }
 
 void RunQuantizeBlocks(const QuantizeBlocksParams& p) {
@@ -76,14 +78,14 @@ void RunQuantizeBlocks(const QuantizeBlocksParams& p) {
              .global_scale_data = p.global_scale_data,
              .num_rows = p.num_rows,
              .padded_rows = padded_rows,
-             .hidden_size = p.hidden_size,
-             .padded_size = p.padded_size,
-             .padded_blocks = padded_blocks,
              .x_stride = p.x_stride,
              .q_stride = p.q_stride,
+             .hidden_size = static_cast<int32_t>(p.hidden_size),
+             .padded_size = static_cast<int32_t>(p.padded_size),
+             .padded_blocks = static_cast<int32_t>(padded_blocks),
+             .tile_rows = TileRowsOf(p.scale_layout),
              .pieces = kernels::MakeDivisor(static_cast<uint32_t>(pieces)),
-             .global_scale = p.global_scale,
-             .tile_rows = TileRowsOf(p.scale_layout)},
+             .global_scale = p.global_scale},
          p.stream);
 }
 

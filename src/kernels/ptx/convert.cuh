@@ -66,35 +66,40 @@ __device__ __forceinline__ uint32_t cvt_rn_satfinite_e5m2x2_f32(float x, float y
 #endif
 }
 
-/// |x| as 2^23 plus its e2m1 code. The code grows by 4 up to 2, by 2 from there to 4 and by 1 from
-/// there to 6, and each of these parts is rounded where those before it are even: ties stay right.
-__device__ __forceinline__ float RoundToE2m1Code(float x) {
-  const float half = fabsf(x) * 0.5f;
-  const float below_two = fmaf(__saturatef(half), 4.0f, 0x1p23f);
-  const float below_four = fmaf(__saturatef(half - 1.0f), 2.0f, below_two);
-  return below_four + __saturatef(half - 2.0f);
+/// |x · factor| as 2^23 plus its e2m1 code; `half` is factor / 2. The code grows by 4 up to 2, by 2
+/// from there to 4 and by 1 from there to 6, and each of these parts is rounded where those before
+/// it are even: ties stay right.
+__device__ __forceinline__ float RoundToE2m1Code(float x, float half) {
+  const float product = fabsf(x) * half;
+  const float below_two = fmaf(__saturatef(product), 4.0f, 0x1p23f);
+  const float below_four = fmaf(__saturatef(product - 1.0f), 2.0f, below_two);
+  return below_four + __saturatef(product - 2.0f);
 }
 
-/// Eight values, saturated; the first is in the lowest nibble. Few instructions on integers, of
-/// which a clock has half as many.
-__device__ __forceinline__ uint32_t RoundToE2m1Bits(const float (&x)[8]) {
+/// Eight products x · factor, saturated; the first is in the lowest nibble. Few instructions on
+/// integers, of which a clock has half as many.
+__device__ __forceinline__ uint32_t RoundToE2m1Bits(const float (&x)[8], float factor) {
   uint32_t codes = 0;
   uint32_t signs = 0;
 #pragma unroll
   for (int i = 7; i >= 0; --i) {
-    codes = codes * 16 + __float_as_uint(RoundToE2m1Code(x[i]));
+    codes = codes * 16 + __float_as_uint(RoundToE2m1Code(x[i], factor * 0.5f));
     signs = __funnelshift_l(__float_as_uint(x[i]), signs, 4);
   }
   constexpr uint32_t kMagic = 0x4b000000u;  // 2^23: of the first two in this word, of others beyond
   return (codes - kMagic * 17) | (signs & 0x88888888u);
 }
 
-/// Eight e2m1, the first in the lowest nibble; saturates. NaN becomes any value.
-__device__ __forceinline__ uint32_t cvt_rn_satfinite_e2m1x8_f32(const float (&x)[8]) {
+/// Eight products x · factor as e2m1, the first in the lowest nibble; saturates. `factor` is 0 or
+/// more; where a product is NaN, its code is any.
+__device__ __forceinline__ uint32_t cvt_rn_satfinite_e2m1x8_f32(const float (&x)[8], float factor) {
 #if FLASHINFER_ARCH >= 1000 && defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
-  return cvt_rn_satfinite_e2m1x8(x);
+  float products[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) products[i] = x[i] * factor;
+  return cvt_rn_satfinite_e2m1x8(products);
 #else
-  return RoundToE2m1Bits(x);
+  return RoundToE2m1Bits(x, factor);
 #endif
 }
 

@@ -2,8 +2,8 @@
 // Quantisation of blocks with narrow scales, and back. A thread narrows 16 adjacent elements: an
 // NVFP4 block, or half a block of the others, whose halves meet in a shuffle. Padding of the scales
 // has threads of its own, which find no elements. Widening, a thread's elements lie apart, so that
-// its neighbours' stores are adjacent. Bound by bytes, where a GPU rounds to 4 bits itself;
-// elsewhere nearly so.
+// its neighbours' stores are adjacent. Bound by bytes where a GPU rounds to 4 bits itself,
+// elsewhere by instructions too.
 #pragma once
 
 #include "kernels/ptx/griddepcontrol.cuh"
@@ -52,17 +52,18 @@ struct Traits {
 /// A thread's row, and where its piece begins.
 struct Place {
   int64_t row;
-  int64_t piece;  ///< column
-  int lane;       ///< of the row's threads
+  int32_t piece;  ///< column
+  int32_t lane;   ///< of the row's threads
 };
 
 template <class T>
 __device__ __forceinline__ Place PlaceOf(const QuantizeBlocksKernelParams& p) {
   const uint32_t rows = p.pieces.Divide(blockIdx.x);
   const uint32_t piece = blockIdx.x - rows * p.pieces.divisor;
-  const int thread = static_cast<int>(threadIdx.x);
-  return {int64_t{rows} * QuantizeBlocksRows(T::kS) + thread / T::kS.row_threads,
-          int64_t{piece} * QuantizeBlocksPiece(T::kS), thread % T::kS.row_threads};
+  constexpr uint32_t kRowThreads = T::kS.row_threads;
+  return {int64_t{rows} * QuantizeBlocksRows(T::kS) + threadIdx.x / kRowThreads,
+          static_cast<int32_t>(piece) * QuantizeBlocksPiece(T::kS),
+          static_cast<int32_t>(threadIdx.x % kRowThreads)};
 }
 
 __device__ __forceinline__ float GlobalScale(const QuantizeBlocksKernelParams& p) {
@@ -72,10 +73,10 @@ __device__ __forceinline__ float GlobalScale(const QuantizeBlocksKernelParams& p
 /// 0 from hidden_size on, and in rows that there are not.
 template <class T>
 __device__ __forceinline__ void LoadFloats(const QuantizeBlocksKernelParams& p, int64_t row,
-                                           int64_t column, float (&x)[T::kElements]) {
+                                           int32_t column, float (&x)[T::kElements]) {
   const char* from =
       tile::At<T::kS.dtype>(static_cast<const void*>(p.x), row * p.x_stride + column);
-  const int64_t left = row < p.num_rows ? p.hidden_size - column : 0;
+  const int32_t left = row < p.num_rows ? p.hidden_size - column : 0;
   typename T::Floats access[T::kAccesses] = {};
 #pragma unroll
   for (int i = 0; i < T::kAccesses; ++i) {
@@ -121,9 +122,17 @@ struct Scale {
   float factor;  ///< 0: all of the block's codes are 0
 };
 
+/// x / 6, rounded once, of what an e4m3 can hold; beyond that as much as saturates it.
+__device__ __forceinline__ float Sixth(float x) {
+  constexpr float kSixth = 1.0f / 6.0f;
+  const float bounded = x > 4096.0f ? 4096.0f : x;  // NaN stays
+  const float quotient = bounded * kSixth;
+  return fmaf(fmaf(quotient, -6.0f, bounded), kSixth, quotient);
+}
+
 __device__ __forceinline__ Scale NvFp4Scale(float amax, float global) {
   if (amax == __uint_as_float(0x7f800000u)) return {0x7fu, 0.0f};
-  const uint32_t code = ptx::cvt_rn_satfinite_e4m3x2_f32(global * amax / 6.0f, 0.0f) & 0xffu;
+  const uint32_t code = ptx::cvt_rn_satfinite_e4m3x2_f32(Sixth(global * amax), 0.0f) & 0xffu;
   return {code, code == 0 ? 0.0f : global / ptx::cvt_f32_e4m3x2(code).x};
 }
 
@@ -144,22 +153,24 @@ __device__ __forceinline__ void NarrowCodes(const float (&x)[T::kElements], floa
   constexpr int kPerWord = T::kElements / T::kWords;
 #pragma unroll
   for (int i = 0; i < T::kWords; ++i) {
-    float scaled[kPerWord];
+    float part[kPerWord];
 #pragma unroll
-    for (int j = 0; j < kPerWord; ++j) scaled[j] = x[i * kPerWord + j] * factor;
+    for (int j = 0; j < kPerWord; ++j) part[j] = x[i * kPerWord + j];
     if constexpr (T::kIsFp4) {
-      const uint32_t codes = ptx::cvt_rn_satfinite_e2m1x8_f32(scaled);
+      const uint32_t codes = ptx::cvt_rn_satfinite_e2m1x8_f32(part, factor);
       words[i] = factor == 0 ? 0u : codes;
     } else {
-      words[i] = tile::NarrowWord<T::kS.dtype_q>(scaled);
+#pragma unroll
+      for (int j = 0; j < kPerWord; ++j) part[j] *= factor;
+      words[i] = tile::NarrowWord<T::kS.dtype_q>(part);
     }
   }
 }
 
 template <class T>
 __device__ __forceinline__ void Narrow(const QuantizeBlocksKernelParams& p, const Place& place) {
-  const int64_t column = place.piece + place.lane * T::kElements;
-  const int64_t block = column >> T::kBlockShift;
+  const int32_t column = place.piece + place.lane * T::kElements;
+  const int32_t block = column >> T::kBlockShift;
   float x[T::kElements];
   LoadFloats<T>(p, place.row, column, x);
   const float amax = Amax<T>(x);
@@ -193,10 +204,10 @@ __device__ __forceinline__ float ScaleValue(uint32_t code, float global) {
 
 /// The codes of an access; `column` is the first one's.
 template <class T>
-__device__ __forceinline__ void WidenCodes(const ptx::Words<T::kS.q_bytes>& codes, int64_t column,
+__device__ __forceinline__ void WidenCodes(const ptx::Words<T::kS.q_bytes>& codes, int32_t column,
                                            float (&x)[T::kVec]) {
   if constexpr (T::kIsFp4) {
-    const int first = T::kVec == 1 ? static_cast<int>(column & 1) : 0;
+    const int first = T::kVec == 1 ? (column & 1) : 0;
 #pragma unroll
     for (int i = 0; i < T::kVec; ++i) x[i] = ptx::E2m1BitsToF32(codes.w[0] >> ((i + first) * 4));
   } else {
@@ -210,13 +221,13 @@ template <class T>
 __device__ __forceinline__ void Widen(const QuantizeBlocksKernelParams& p, const Place& place) {
   if (place.row >= p.num_rows) return;
   const float global = T::kIsNvFp4 ? GlobalScale(p) : 1.0f;
-  const int64_t first = place.piece + place.lane * T::kVec;
+  const int32_t first = place.piece + place.lane * T::kVec;
   constexpr int kStep = T::kS.row_threads * T::kVec;
   ptx::Words<T::kS.q_bytes> codes[T::kAccesses];
   uint8_t scales[T::kAccesses];
 #pragma unroll
   for (int i = 0; i < T::kAccesses; ++i) {
-    const int64_t column = first + i * kStep;
+    const int32_t column = first + i * kStep;
     if (column >= p.hidden_size) break;
     codes[i] = ptx::ld<T::kS.q_bytes>(p.q + place.row * p.q_stride + column / T::kPerByte);
     scales[i] =
@@ -224,7 +235,7 @@ __device__ __forceinline__ void Widen(const QuantizeBlocksKernelParams& p, const
   }
 #pragma unroll
   for (int i = 0; i < T::kAccesses; ++i) {
-    const int64_t column = first + i * kStep;
+    const int32_t column = first + i * kStep;
     if (column >= p.hidden_size) break;
     float x[T::kVec];
     WidenCodes<T>(codes[i], column, x);

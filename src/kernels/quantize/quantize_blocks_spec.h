@@ -19,14 +19,14 @@ struct QuantizeBlocksKernelParams {
   const float* global_scale_data;  ///< null: global_scale holds it
   int64_t num_rows;
   int64_t padded_rows;    ///< rows that have scales
-  int64_t hidden_size;    ///< elements of a row of x
-  int64_t padded_size;    ///< elements of a row of q
-  int64_t padded_blocks;  ///< scales of a row
   int64_t x_stride;       ///< elements
   int64_t q_stride;       ///< bytes
+  int32_t hidden_size;    ///< elements of a row of x
+  int32_t padded_size;    ///< elements of a row of q
+  int32_t padded_blocks;  ///< scales of a row
+  int32_t tile_rows;      ///< of the scales' layout
   Divisor pieces;         ///< of a row
   float global_scale;
-  int32_t tile_rows;  ///< of the scales' layout
 };
 
 /// Every field changes the machine code.

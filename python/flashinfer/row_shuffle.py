@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orders of a weight's rows that some kernels of SM100 read, and of its block scales."""
-from ._tensors import dense, dtype_name
+from __future__ import annotations
+
+from ._tensors import Tensor, dense, dtype_name
 
 
 def _check_matrix(name, x, row_multiple, column_multiple=1):
@@ -18,7 +20,7 @@ def _as_rows(numbers, like):
     return torch.from_numpy(numbers)
 
 
-def get_shuffle_matrix_a_row_indices(input_tensor, epilogue_tile_m):
+def get_shuffle_matrix_a_row_indices(input_tensor: Tensor, epilogue_tile_m: int) -> Tensor:
     """The row of `input_tensor` that each row of the shuffled matrix is.
 
     Rows are reordered in blocks of 32 where `epilogue_tile_m` is a multiple of 128, else of 16: row
@@ -39,7 +41,8 @@ def get_shuffle_matrix_a_row_indices(input_tensor, epilogue_tile_m):
     return _as_rows(rows.reshape(-1, 8, block // 8).swapaxes(1, 2).reshape(-1), input_tensor)
 
 
-def get_shuffle_matrix_sf_a_row_indices(input_tensor, epilogue_tile_m, num_elts_per_sf=16):
+def get_shuffle_matrix_sf_a_row_indices(input_tensor: Tensor, epilogue_tile_m: int,
+                                        num_elts_per_sf: int = 16) -> Tensor:
     """get_shuffle_matrix_a_row_indices() for block scales of the matrix.
 
     Args:
@@ -59,12 +62,13 @@ def _taken(x, rows):
     return dense(x[rows.to(x.device)] if hasattr(rows, "to") else x[rows])
 
 
-def shuffle_matrix_a(input_tensor, epilogue_tile_m):
+def shuffle_matrix_a(input_tensor: Tensor, epilogue_tile_m: int) -> Tensor:
     """The rows of a matrix in the order of get_shuffle_matrix_a_row_indices()."""
     return _taken(input_tensor, get_shuffle_matrix_a_row_indices(input_tensor, epilogue_tile_m))
 
 
-def shuffle_matrix_sf_a(input_tensor, epilogue_tile_m, num_elts_per_sf=16):
+def shuffle_matrix_sf_a(input_tensor: Tensor, epilogue_tile_m: int,
+                        num_elts_per_sf: int = 16) -> Tensor:
     """Row-major block scales in the order of shuffle_matrix_a(), in tiles of 128 rows and 4 blocks.
 
     Args:
@@ -79,7 +83,7 @@ def shuffle_matrix_sf_a(input_tensor, epilogue_tile_m, num_elts_per_sf=16):
         input_tensor, epilogue_tile_m, num_elts_per_sf)))
 
 
-def get_reorder_rows_for_gated_act_gemm_row_indices(x):
+def get_reorder_rows_for_gated_act_gemm_row_indices(x: Tensor) -> Tensor:
     """Rows of the first half and of the second in turn, ``[num_rows]`` int64 in host memory."""
     import numpy
 
@@ -88,7 +92,7 @@ def get_reorder_rows_for_gated_act_gemm_row_indices(x):
     return _as_rows(rows.reshape(2, -1).T.reshape(-1), x)
 
 
-def reorder_rows_for_gated_act_gemm(x):
+def reorder_rows_for_gated_act_gemm(x: Tensor) -> Tensor:
     """The rows of the two halves of a gated layer's weight in turn: 0, n / 2, 1, n / 2 + 1, …
 
     Args:
