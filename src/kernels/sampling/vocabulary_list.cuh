@@ -181,14 +181,18 @@ class CandidateList {
       uint64_t above = b.above_hi;
       uint64_t to_here = b.above_hi;
       uint64_t all = b.above_hi;
+      bool is_first = true;  // of those that are equal
 #pragma unroll 4
       for (uint32_t j = 0; j < num_few; ++j) {
         const Candidate other = s_.few[j];
         all += other.measure;
-        if (!Order::IsAbove(value, other.value)) to_here += other.measure;
-        if (Order::IsAbove(other.value, value)) above += other.measure;
+        const bool is_above = Order::IsAbove(other.value, value);
+        const bool is_here = is_above || !Order::IsAbove(value, other.value);
+        if (is_above) above += other.measure;
+        if (is_here) to_here += other.measure;
+        if (is_here && !is_above && j < i) is_first = false;
       }
-      if (above < target && to_here >= target) s_.end = {above, value};
+      if (is_first && above < target && to_here >= target) s_.end = {above, value};
       if (i == 0 && all < target) s_.end = {all, Order::ElementOf(b.lo + 1)};
     }
     __syncthreads();
