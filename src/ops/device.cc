@@ -36,7 +36,8 @@ int32_t NumCudaDevices() { return cuda::NumDevices(); }
 
 Device DefaultDevice() {
   if (GetEnv().backend.starts_with("cpu") || NumCudaDevices() == 0) return {};
-  if (FindCompiler().name.empty() && FindPacks().empty()) return {};
+  // Packs first: whoever has them need not wait for the compiler to be opened.
+  if (FindPacks().empty() && FindCompiler().name.empty()) return {};
   return {DeviceType::kCuda, 0};
 }
 
