@@ -47,6 +47,15 @@ def out_and_lse(rows):
     return DeviceArray(nans(rows, 4, 64)), DeviceArray(nans(rows, 4, dtype=np.float32))
 
 
+def decoded(wrapper, q, k, v):
+    """What three planned requests give: results and logarithms, and results with sinks."""
+    out, lse = out_and_lse(3)
+    wrapper.run(q, (k, v), out=out, lse=lse)
+    again = DeviceArray(nans(3, 4, 64))
+    wrapper.run(q, (k, v), out=again, sinks=DeviceArray(np.zeros(4, np.float32)))
+    return out.read(), lse.read(), again.read()
+
+
 def test_decode():
     q, k, v = (DeviceArray(values(*s)) for s in ((3, 4, 64), (6, 4, 2, 64), (6, 4, 2, 64)))
     pages = DeviceArray(PAGES)
@@ -54,13 +63,9 @@ def test_decode():
     def results():
         for indptr, last in forms(INDPTR, LAST):
             wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace())
-            out, lse = out_and_lse(3)
             for _ in range(2):  # the second plan has the first one's memory
                 wrapper.plan(indptr, pages, last, *SIZES, q_data_type="bfloat16")
-            wrapper.run(q, (k, v), out=out, lse=lse)
-            again = DeviceArray(nans(3, 4, 64))
-            wrapper.run(q, (k, v), out=again, sinks=DeviceArray(np.zeros(4, np.float32)))
-            yield out.read(), lse.read(), again.read()
+            yield decoded(wrapper, q, k, v)
 
     check_same(results())
 
@@ -74,12 +79,8 @@ def test_pages_of_a_token():
         for indptr, last in ((INDPTR, np.int32([1, 1, 1])),
                              (DeviceArray(INDPTR), DeviceArray(np.int32([9, 9, 9])))):
             wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace())
-            out, lse = out_and_lse(3)
             wrapper.plan(indptr, pages, last, *sizes, q_data_type="bfloat16")
-            wrapper.run(q, (k, v), out=out, lse=lse)
-            again = DeviceArray(nans(3, 4, 64))
-            wrapper.run(q, (k, v), out=again, sinks=DeviceArray(np.zeros(4, np.float32)))
-            yield out.read(), lse.read(), again.read()
+            yield decoded(wrapper, q, k, v)
 
     check_same(results())
 
