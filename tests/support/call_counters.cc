@@ -77,10 +77,11 @@ __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t* m
 namespace flashinfer::test {
 
 CallCounts CountedCalls() {
+  const int64_t kernel_fetches = jit::NumFetches();  // may make the store, which allocates
   return {.allocations = num_allocations,
           .environment_reads = num_environment_reads,
           .library_locks = num_library_locks,
-          .kernel_fetches = jit::NumFetches()};
+          .kernel_fetches = kernel_fetches};
 }
 
 }  // namespace flashinfer::test
