@@ -28,6 +28,8 @@ def per_row(name: str, value: Any, dtype: str, rows: Any, indices: Any, by_sourc
 
     With `by_source`, a tensor has one per row of `rows`, and those of the drawn rows are taken.
     """
+    if type(value) is float and dtype == "float32":  # nearly always
+        return value
     if not _is_tensor(value):
         if not _compiling.ask() and not hasattr(value, "__float__"):
             raise TypeError(f"{name}: is a {type(value).__qualname__}, accepted: a number, a tensor")
@@ -76,6 +78,8 @@ def _signed(number: Any) -> int:
 
 def _word(name: str, value: Any, num_outputs: int) -> Any:
     """A seed or offset as the library takes it."""
+    if type(value) is int and 0 <= value < 2**63:  # nearly always; 0.5 us sooner
+        return value
     if not _is_tensor(value):
         return _signed(_whole(name, value))
     if "int" not in dtype_name(value.dtype):
@@ -150,7 +154,7 @@ def sample_filtered(name: str, rows: Any, filters: dict, *, order: str = "joint"
     if check_nan:
         _refuse_nan(name, rows)
     num_outputs = rows.shape[0] if indices is None else indices.shape[0]
-    values = [per_row(key, filters.get(key, off), dtype, rows, indices, by_source)
+    values = [per_row(key, filters[key], dtype, rows, indices, by_source) if key in filters else off
               for key, off, dtype in _FILTERS]
     seed, offset = seed_and_offset(rows, num_outputs, generator, seed, offset)
     tokens = empty((num_outputs,), rows, "int32")
