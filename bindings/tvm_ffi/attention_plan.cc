@@ -2,6 +2,7 @@
 // Batch decode, paged and ragged prefill for other languages.
 #include "bindings/tvm_ffi/attention_plan.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -20,9 +21,13 @@ using tvm::ffi::Tensor;
 /// Keeps integers in host memory, which a plan has checked.
 void Keep(const TensorView& t, std::vector<int32_t>& copy) {
   copy.resize(t.defined() ? static_cast<size_t>(t.shape(0)) : 0);
-  for (size_t i = 0; i < copy.size(); ++i) {
-    copy[i] = t.data_as<const int32_t>()[static_cast<int64_t>(i) * t.stride(0)];
+  if (copy.empty()) return;
+  const auto* const from = t.data_as<const int32_t>();
+  if (t.stride(0) == 1) {
+    std::copy_n(from, copy.size(), copy.begin());
+    return;
   }
+  for (size_t i = 0; i < copy.size(); ++i) copy[i] = from[static_cast<int64_t>(i) * t.stride(0)];
 }
 
 TensorView ViewOf(const std::vector<int32_t>& values) {
@@ -57,6 +62,11 @@ void AttentionPlanObject::Read(const Bytes& record) {
   problem_.variant = variant_ ? &(*variant_)->variant() : nullptr;
   layout_ = LayoutOf(read);
   backend_ = backend.name();
+}
+
+void AttentionPlanObject::BeginPlan(AttentionTables tables) {
+  const std::array on_host{&tables.qo_indptr, &tables.indptr, &tables.last_page_len};
+  BeginTables(copies_, on_host);
 }
 
 void AttentionPlanObject::Plan(const Bytes& record, AttentionTables tables) {
@@ -213,6 +223,12 @@ AttentionPlan Make(int64_t device_type, int64_t index) {
   return AttentionPlan(tvm::ffi::make_object<AttentionPlanObject>(DeviceOf(device_type, index)));
 }
 
+/// Of the tables of a Plan() that follows, those that it will read.
+void BeginPlan(const AttentionPlan& plan, const TensorView& qo_indptr, const TensorView& indptr,
+               const TensorView& last_page_len) {
+  plan->BeginPlan({qo_indptr, indptr, {}, last_page_len, {}});
+}
+
 /// `mask` is the custom mask, or the tokens' places in their items when `prefix_len` is given.
 void Plan(const AttentionPlan& plan, const Bytes& record, const TensorView& workspace,
           const TensorView& qo_indptr, const TensorView& indptr, const TensorView& indices,
@@ -287,6 +303,7 @@ int64_t WorkspaceBytes(const Bytes& record, int64_t arch, int64_t max_requests,
 }  // namespace flashinfer::bindings
 
 FLASHINFER_EXPORT(attention_plan_make, flashinfer::bindings::Make)
+FLASHINFER_EXPORT(attention_begin_plan, flashinfer::bindings::BeginPlan)
 FLASHINFER_EXPORT(attention_plan, flashinfer::bindings::Plan)
 FLASHINFER_EXPORT(attention_plan_on_device, flashinfer::bindings::PlanOnDevice)
 FLASHINFER_EXPORT(attention_replan_on_device, flashinfer::bindings::ReplanOnDevice)

@@ -41,6 +41,8 @@ class AttentionPlanObject : public tvm::ffi::Object {
   void UseWorkspace(const TensorView& block);
   /// From the next plan on.
   void UseVariant(Variant variant) { variant_ = std::move(variant); }
+  /// Begins to copy lengths that are on a device, for a Plan() with the same tables.
+  void BeginPlan(AttentionTables tables);
   /// `record` is one of attention_record.h. Lengths may be on a device, which is then waited for.
   void Plan(const tvm::ffi::Bytes& record, AttentionTables tables);
   /// Of lengths that are on the device, as are all tables: for a graph that ReplanOnDevice()

@@ -95,6 +95,13 @@ bool MayBeNegated(const DLTensor& tensor) {
   return true;
 }
 
+const TensorView* FirstOnDevice(std::span<TensorView* const> tables) {
+  for (const TensorView* table : tables) {
+    if (table->defined() && table->device().type == DeviceType::kCuda) return table;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void AssumeValuesAreStored(bool are_stored) { values_are_stored = are_stored; }
@@ -169,11 +176,13 @@ Stream StreamOf(const TensorView& tensor) {
 }
 
 void FetchTables(HostCopies& copies, std::span<TensorView* const> tables) {
-  for (const TensorView* table : tables) {
-    if (!table->defined() || table->device().type == DeviceType::kCpu) continue;
-    copies.Fetch(tables, StreamOf(*table));
-    return;
-  }
+  const TensorView* const table = FirstOnDevice(tables);
+  if (table != nullptr) copies.Fetch(tables, StreamOf(*table));
+}
+
+void BeginTables(HostCopies& copies, std::span<TensorView* const> tables) {
+  const TensorView* const table = FirstOnDevice(tables);
+  if (table != nullptr) copies.Begin(tables, StreamOf(*table));
 }
 
 tvm::ffi::Error ErrorOf(const Error& error) {

@@ -44,6 +44,8 @@ Stream StreamOf(const TensorView& tensor);
 
 /// Tables that are read on the host, wherever they are: one wait for all that are on a device.
 void FetchTables(HostCopies& copies, std::span<TensorView* const> tables);
+/// Begins that, without a wait.
+void BeginTables(HostCopies& copies, std::span<TensorView* const> tables);
 
 /// The error that the caller's language sees; the kind is the name of its class.
 tvm::ffi::Error ErrorOf(const Error& error);

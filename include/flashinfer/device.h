@@ -49,6 +49,10 @@ class FLASHINFER_API HostCopies {
   /// enqueued before is waited for. Throws kInvalidArgument for a tensor on another device.
   void Fetch(std::span<TensorView* const> tables, Stream stream);
 
+  /// Begins what a Fetch() of the same tables on the same stream ends: in between the host may do
+  /// other work. Another Fetch() forgets it.
+  void Begin(std::span<TensorView* const> tables, Stream stream);
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -25,8 +25,8 @@ _SCHEMA_TYPES = {"int": "SymInt", "Plan": "int", "bytes": "str"}
 
 #: Exported functions that are no ops: they take no tensors, or read them on the host.
 HOST_FUNCTIONS = frozenset("""
-    arch_of assume_values_are_stored attention_plan attention_plan_change attention_plan_make
-    attention_plan_on_device attention_replan_on_device attention_use_variant
+    arch_of assume_values_are_stored attention_begin_plan attention_plan attention_plan_change
+    attention_plan_make attention_plan_on_device attention_replan_on_device attention_use_variant
     attention_variant_make attention_workspace_bytes block_scale_bytes borrowed_tensor cascade_plan
     cascade_plan_make check_argument clear_kernel_cache configuration explain mla_plan mla_plan_make
     mla_plan_on_device mla_replan_on_device num_threads segment_packbits_bytes set_num_threads

@@ -6,6 +6,8 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "core/check.h"
 #include "core/env.h"
@@ -78,29 +80,66 @@ void Copy(const TensorView& from, const TensorView& to, Stream stream) {
   }
 }
 
+namespace {
+
+bool IsFetched(const TensorView& t) { return t.defined() && t.device().type == DeviceType::kCuda; }
+
+}  // namespace
+
 struct HostCopies::Impl {
+  /// A table's bytes, and where in `block` their copy is.
+  struct Copied {
+    const void* from;
+    size_t bytes;
+    size_t at;
+    bool operator==(const Copied&) const = default;
+  };
+
   Impl() = default;
   ~Impl() { Release(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   void Release() {
-    if (block != nullptr) cuda::DeallocatePinned(block, device);
+    if (block != nullptr) cuda::DeallocatePinned(block, stream.device);  // waits for its copies
     block = nullptr;
-  }
-  void Reserve(size_t bytes, Device on) {
-    if (bytes <= capacity && device == on) return;
-    Release();
     capacity = 0;
+  }
+  void Reserve(size_t bytes, Stream on) {
+    const bool is_busy = is_begun && stream.handle != on.handle;
+    if (bytes <= capacity && stream.device == on.device && !is_busy) return;
+    Release();
     const size_t wanted = std::bit_ceil(std::max<size_t>(bytes, 16384));
-    block = static_cast<char*>(cuda::AllocatePinned(wanted, on));
-    device = on;
+    block = static_cast<char*>(cuda::AllocatePinned(wanted, on.device));
     capacity = wanted;
+  }
+  /// What tables on the device become, in their order; the bytes of all.
+  size_t LayOut(std::span<TensorView* const> tables, Stream on) {
+    size_t total = 0;
+    wanted.clear();
+    for (const TensorView* t : tables) {
+      if (!IsFetched(*t)) continue;
+      CheckTensor("a table", *t).On(on.device);
+      wanted.push_back({t->data(), SpanBytes(*t), total});
+      total += AlignedSpan(*t);
+    }
+    return total;
+  }
+  void Copy(size_t total, Stream on) {
+    Reserve(total, on);
+    stream = on;
+    is_begun = false;
+    for (const Copied& c : wanted) {
+      if (c.bytes > 0) cuda::CopyToPinned(block + c.at, c.from, c.bytes, on);
+    }
   }
 
   char* block = nullptr;
   size_t capacity = 0;
-  Device device;
+  Stream stream;  // of the last copies
+  std::vector<Copied> wanted;
+  std::vector<Copied> begun;
+  bool is_begun = false;  // and not waited for
 };
 
 HostCopies::HostCopies() : impl_(std::make_unique<Impl>()) {}
@@ -108,27 +147,29 @@ HostCopies::HostCopies(HostCopies&&) noexcept = default;
 HostCopies& HostCopies::operator=(HostCopies&&) noexcept = default;
 HostCopies::~HostCopies() = default;
 
-void HostCopies::Fetch(std::span<TensorView* const> tables, Stream stream) {
-  const auto is_fetched = [](const TensorView& t) {
-    return t.defined() && t.device().type == DeviceType::kCuda;
-  };
-  size_t total = 0;
-  for (const TensorView* t : tables) {
-    if (!is_fetched(*t)) continue;
-    CheckTensor("a table", *t).On(stream.device);
-    total += AlignedSpan(*t);
-  }
+void HostCopies::Begin(std::span<TensorView* const> tables, Stream stream) {
+  const size_t total = impl_->LayOut(tables, stream);
   if (total == 0) return;
-  impl_->Reserve(total, stream.device);
-  size_t at = 0;
+  impl_->Copy(total, stream);
+  impl_->begun.swap(impl_->wanted);
+  impl_->is_begun = true;
+}
+
+void HostCopies::Fetch(std::span<TensorView* const> tables, Stream stream) {
+  const size_t total = impl_->LayOut(tables, stream);
+  if (total == 0) return;
+  const bool is_begun = impl_->is_begun && impl_->begun == impl_->wanted &&
+                        impl_->stream.device == stream.device &&
+                        impl_->stream.handle == stream.handle;
+  if (!is_begun) impl_->Copy(total, stream);
+  auto copied = impl_->wanted.cbegin();
   for (TensorView* t : tables) {
-    if (!is_fetched(*t)) continue;
-    char* copy = impl_->block + at;
-    if (t->num_elements() > 0) cuda::CopyToPinned(copy, t->data(), SpanBytes(*t), stream);
-    at += AlignedSpan(*t);
-    *t = {static_cast<void*>(copy), t->dtype(), t->shape(), t->strides()};
+    if (!IsFetched(*t)) continue;
+    *t = {static_cast<void*>(impl_->block + copied->at), t->dtype(), t->shape(), t->strides()};
+    ++copied;
   }
   cuda::Synchronize(stream);
+  impl_->is_begun = false;
 }
 
 void Synchronize(Stream stream) {

@@ -36,6 +36,46 @@ kernels::AttentionTotals AddTiles(const AttentionBatch& batch, const AttentionPl
   return totals;
 }
 
+/// Cuts a tile into so many pieces, the first in its place and the others behind all.
+void Split(const AttentionPlanLimits& limits, size_t place, int64_t max_chunks,
+           AttentionPlan& plan) {
+  const AttentionWork tile = plan.work[place];
+  const int64_t first = plan.num_partials;
+  AttentionWork piece = tile;
+  for (int64_t n = max_chunks; piece.kv_begin < tile.kv_end; --n) {
+    piece.kv_end = kernels::ChunkEnd(limits, piece.kv_begin, tile.kv_end, n);
+    piece.partial = plan.num_partials++;
+    if (piece.partial == first) {
+      plan.work[place] = piece;
+    } else {
+      plan.work.push_back(piece);
+    }
+    piece.kv_begin = piece.kv_end;
+  }
+  plan.merges.push_back({tile.request, tile.kv_head, tile.row_begin, tile.row_end, first,
+                         static_cast<int32_t>(plan.num_partials - first)});
+}
+
+/// Largest first, and equal ones as they are.
+void Sort(AttentionPlan& plan) {
+  const std::vector<AttentionWork>& work = plan.work;
+  const auto is_before = [](const AttentionWork& a, const AttentionWork& b) {
+    return Cost(a) > Cost(b);
+  };
+  if (std::is_sorted(work.begin(), work.end(), is_before)) return;  // requests of one length
+  AttentionPlan::Scratch& scratch = plan.scratch;
+  scratch.order.resize(work.size());
+  for (size_t i = 0; i < work.size(); ++i) {
+    scratch.order[i] = {-Cost(work[i]), static_cast<int32_t>(i)};
+  }
+  std::sort(scratch.order.begin(), scratch.order.end());
+  scratch.work.resize(work.size());
+  for (size_t i = 0; i < work.size(); ++i) {
+    scratch.work[i] = work[static_cast<size_t>(scratch.order[i].second)];
+  }
+  plan.work.swap(scratch.work);
+}
+
 }  // namespace
 
 void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limits,
@@ -48,29 +88,14 @@ void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limit
   const int64_t target = kernels::AttentionTarget(limits, AddTiles(batch, limits, plan));
   const size_t num_tiles = plan.work.size();
   for (size_t i = 0; i < num_tiles; ++i) {
-    const AttentionWork tile = plan.work[i];
-    const int64_t max_chunks = kernels::MaxChunks(limits, KeysOf(tile), Cost(tile), target);
-    const int32_t num_chunks = kernels::NumChunks(limits, KeysOf(tile), max_chunks);
+    const auto keys = KeysOf(plan.work[i]);
+    const int64_t max_chunks = kernels::MaxChunks(limits, keys, Cost(plan.work[i]), target);
+    const int32_t num_chunks = kernels::NumChunks(limits, keys, max_chunks);
     if (num_chunks < 2) continue;
     if (plan.num_partials + num_chunks > limits.max_partials) break;
-    const int64_t first = plan.num_partials;
-    AttentionWork piece = tile;
-    for (int64_t n = max_chunks; piece.kv_begin < tile.kv_end; --n) {
-      piece.kv_end = kernels::ChunkEnd(limits, piece.kv_begin, tile.kv_end, n);
-      piece.partial = plan.num_partials++;
-      if (piece.partial == first) {
-        plan.work[i] = piece;
-      } else {
-        plan.work.push_back(piece);
-      }
-      piece.kv_begin = piece.kv_end;
-    }
-    plan.merges.push_back({tile.request, tile.kv_head, tile.row_begin, tile.row_end, first,
-                           static_cast<int32_t>(plan.num_partials - first)});
+    Split(limits, i, max_chunks, plan);
   }
-  std::stable_sort(
-      plan.work.begin(), plan.work.end(),
-      [](const AttentionWork& a, const AttentionWork& b) { return Cost(a) > Cost(b); });
+  Sort(plan);
 }
 
 }  // namespace flashinfer

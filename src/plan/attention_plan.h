@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention/prefill_plan_rules.h"
@@ -49,6 +50,12 @@ struct AttentionPlan {
   std::vector<AttentionWork> work;  ///< largest first
   std::vector<AttentionMerge> merges;
   int64_t num_partials = 0;
+
+  /// Memory of the sort, kept for the next plan.
+  struct Scratch {
+    std::vector<std::pair<int64_t, int32_t>> order;  // cost, negative; place
+    std::vector<AttentionWork> work;
+  } scratch;
 };
 
 /// Every row meets every key that it may see exactly once (keys that no row of a tile sees are left

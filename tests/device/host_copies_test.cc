@@ -68,6 +68,30 @@ TEST(HostCopies, HoldWhatTheDeviceHas) {
   }
 }
 
+TEST(HostCopies, BeginBeforeTheyAreWanted) {
+  std::string why;
+  if (!cuda::Available(&why)) GTEST_SKIP() << why;
+  const DeviceNumbers few(3, 10);
+  const DeviceNumbers others(5000, 7);
+  const OwnedStream own(kDevice);
+  HostCopies copies;
+  // The same tables on the same stream; other tables, more than there was room for; another stream.
+  for (const Stream stream : {Stream{kDevice}, own.stream(), Stream{kDevice}}) {
+    for (const DeviceNumbers* fetched : {&few, &others, &few}) {
+      TensorView a = few.view();
+      TensorView b;
+      const std::array begun{&a, &b};
+      copies.Begin(begun, {kDevice});
+      EXPECT_EQ(a.device(), kDevice);
+      TensorView c = fetched->view();
+      const std::array tables{&b, &c};
+      copies.Fetch(tables, stream);
+      EXPECT_EQ(Read(c).front(), fetched == &few ? 10 : 7);
+      EXPECT_EQ(Read(c).back(), fetched == &few ? 12 : 5006);
+    }
+  }
+}
+
 TEST(HostCopies, AreOfOneDevice) {
   TensorView other{static_cast<void*>(nullptr), DType::kI32, {2}, {DeviceType::kCuda, 1}};
   const std::array tables{&other};

@@ -161,6 +161,8 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
         if self._use_cuda_graph or not (seq_lens is seq_lens_q is max_token_per_sequence
                                         is max_sequence_kv is None):
             rows = host(rows)
+        elif seq_lens is max_sequence_kv is None:
+            self._begin_plan(rows, pages, None if page_size == 1 else last)
         if not (seq_lens is max_sequence_kv is None):
             pages, last = host(pages), host(last)
 

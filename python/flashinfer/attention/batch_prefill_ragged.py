@@ -91,6 +91,8 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         rows, keys = qo_indptr, kv_indptr
         if self._use_cuda_graph or not (seq_lens_q is max_token_per_sequence is None):
             rows = host(rows)
+        elif seq_lens is max_sequence_kv is None:
+            self._begin_plan(rows, keys, None)
         if not (seq_lens is max_sequence_kv is None):
             keys = host(keys)
         for name, given, indptr in (("seq_lens", seq_lens, keys),

@@ -124,6 +124,12 @@ class PlannedWrapper:
                 "logits_soft_cap": opts["logits_soft_cap"], "rope_scale": opts["rope_scale"],
                 "rope_theta": opts["rope_theta"]}
 
+    def _begin_plan(self, qo_indptr, indptr, last_page_len):
+        """Starts the copies of tables that _plan_with() will read, so that the device works while
+        Python does."""
+        if self._device[0] == 2 and getattr(indptr, "is_cuda", True):
+            lib.attention_begin_plan(self._plan, qo_indptr, indptr, last_page_len)
+
     def _plan_with(self, fields, qo_indptr, indptr, indices, last_page_len, mask=None,
                    prefix_len=None, graph=None):
         """Plans; tables are those of attention_plan() of the binding. `graph`: the buffers of a

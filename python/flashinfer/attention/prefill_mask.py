@@ -21,6 +21,8 @@ def batch_mask(q_lens, kv_lens, *, causal, custom_mask, packed_custom_mask, pref
     `q_lens` and `kv_lens` give NumPy lengths when called. `buffers` are a graph's custom_mask_buf
     and mask_indptr_buf, or None; they get the bits and the bytes where requests begin.
     """
+    if prefix_len_ptr is custom_mask is packed_custom_mask is token_pos_in_items_ptr is None:
+        return (MASK_CAUSAL if causal else MASK_NONE), None, None
     import numpy
 
     if prefix_len_ptr is not None:
@@ -42,8 +44,6 @@ def batch_mask(q_lens, kv_lens, *, causal, custom_mask, packed_custom_mask, pref
         return MASK_MULTI_ITEM, like(places, device_like), prefix
     if token_pos_in_items_ptr is not None:
         raise ValueError("token_pos_in_items_ptr: is of no use without prefix_len_ptr")
-    if custom_mask is None and packed_custom_mask is None:
-        return (MASK_CAUSAL if causal else MASK_NONE), None, None
     sizes = q_lens() * kv_lens() if buffers is not None else None
     if packed_custom_mask is not None:
         mask = check_mask("packed_custom_mask", packed_custom_mask, "uint8")

@@ -51,10 +51,13 @@ size_t PrefillPartialBytes(const PrefillGrid& grid) {
 
 size_t Staging::Add(const void* data, size_t size) {
   const size_t at = (bytes_.size() + 255) / 256 * 256;
-  bytes_.resize(at + size);
-  if (data != nullptr && size > 0) {
-    std::copy_n(static_cast<const char*>(data), size, bytes_.begin() + static_cast<int64_t>(at));
+  if (data == nullptr) {
+    bytes_.resize(at + size);
+    return at;
   }
+  bytes_.resize(at);
+  const char* const begin = static_cast<const char*>(data);
+  bytes_.insert(bytes_.end(), begin, begin + size);
   return at;
 }
 
