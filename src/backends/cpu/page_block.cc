@@ -14,10 +14,10 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kPieceBytes = size_t{64} << 20;
 
-/// Blocks begin on a pair of cache lines.
 /// Of a piece without blocks, what is not given back to the system.
 constexpr size_t kKeptBytes = size_t{8} << 20;
 
+/// Blocks begin on a pair of cache lines.
 constexpr size_t Rounded(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 /// `bytes` of address space that begin on a huge page; memory is taken as it is touched.
@@ -25,7 +25,7 @@ std::shared_ptr<void> MapPiece(size_t bytes) {
   const size_t whole = bytes + kHugePage;
   void* map = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) {
-    throw Error(ErrorKind::kDevice, fmt::format("no memory for {} bytes of weights", bytes));
+    throw Error(ErrorKind::kDevice, fmt::format("no memory for {} bytes", bytes));
   }
   const std::shared_ptr<void> owner(map, [whole](void* p) { munmap(p, whole); });
   const size_t past_huge_page = reinterpret_cast<size_t>(map) % kHugePage;
@@ -34,10 +34,9 @@ std::shared_ptr<void> MapPiece(size_t bytes) {
   return {owner, begin};
 }
 
-/// The piece that small blocks are cut from; blocks keep it alive.
-/// The piece that has room. It stays when its blocks are gone, so that products which pack a matrix
-/// for one call do not wait for fresh pages each time: those of 1 MiB take 0.1 ms, as long as the
-/// product of 256 x 256 matrices (Zen 4, 2026-11).
+/// The piece that small blocks are cut from, which keep it alive. It stays when they are gone, so
+/// that products which pack a matrix for one call do not wait for fresh pages each time: those of
+/// 1 MiB take 0.1 ms, as long as the product of 256 x 256 matrices (Zen 4, 2026-11).
 struct OpenPiece {
   std::mutex mutex;
   std::shared_ptr<void> piece;
