@@ -252,6 +252,40 @@ void MeasureDecode(Report& report, const DecodeShape& d) {
       BatchDecode::Explain(problem).chosen()->candidate);
 }
 
+/// What a batch's tables cost when the device plans them: of decode, and of prefill of a token
+/// each.
+void MeasureDevicePlans(Report& report, int64_t num_requests) {
+  const std::string text = fmt::format("B{} on the device", num_requests);
+  if (!report.Wants("decode_plan", text) && !report.Wants("prefill_plan", text)) return;
+  constexpr int64_t kPageSize = 16;
+  std::mt19937 rng(4);
+  std::vector<int32_t> indptr{0};
+  std::vector<int32_t> qo_indptr{0};
+  for (int64_t b = 0; b < num_requests; ++b) {
+    indptr.push_back(indptr.back() + std::uniform_int_distribution<int32_t>(1, 512)(rng));
+    qo_indptr.push_back(qo_indptr.back() + 1);
+  }
+  const GpuTensor begins(indptr, kDevice);
+  const GpuTensor rows(qo_indptr, kDevice);
+  const GpuTensor indices(Shuffled(indptr.back()), kDevice);
+  const GpuTensor last(std::vector<int32_t>(static_cast<size_t>(num_requests), kPageSize), kDevice);
+  AttentionProblem problem;
+  problem.num_qo_heads = 32;
+  problem.num_kv_heads = 8;
+  problem.head_dim_qk = problem.head_dim_vo = 128;
+  problem.page_size = kPageSize;
+  problem.arch = cuda::ArchOf(kDevice);
+  const double bytes = 8.0 * static_cast<double>(num_requests);
+  Workspace workspace(kDevice);
+  BatchDecode decode(workspace);
+  decode.PlanOnDevice(problem, {begins, indices, last});
+  report.Measure("decode_plan", text, bytes, [&](Stream s) { decode.Replan(s); });
+  Workspace prefill_workspace(kDevice);
+  BatchPrefill prefill(prefill_workspace);
+  prefill.PlanOnDevice(problem, rows, {begins, indices, last}, num_requests);
+  report.Measure("prefill_plan", text, bytes, [&](Stream s) { prefill.Replan(s); });
+}
+
 struct LinearShape {
   WeightFormat format;
   int64_t rows;
@@ -324,6 +358,7 @@ void MeasureAll(Report& report) {
                                {64, 4096, 32, 32, 128, 16}}) {
     MeasureDecode(report, d);
   }
+  for (int64_t num_requests : {1, 256, 4096}) MeasureDevicePlans(report, num_requests);
   MeasureLinears(report);
   MeasurePrefills(
       [&](const std::string& op, const std::string& text) { return report.Wants(op, text); },
