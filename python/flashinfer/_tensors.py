@@ -73,13 +73,17 @@ def empty_like(x):
 def empty(shape, like, dtype=None):
     """A dense tensor on the device of `like`; `dtype` is one of its framework's, a name, or None
     for that of `like`."""
+    framework = framework_of(like)
+    if framework.__name__ == "torch":
+        if dtype is None and shape:
+            return like.new_empty(*shape)  # 1.1 us sooner than with its dtype, and a tuple
+        if isinstance(dtype, str):
+            dtype = dtype_named(like, dtype)
+        return like.new_empty(shape, dtype=dtype)
     if dtype is None:
         dtype = like.dtype
     elif isinstance(dtype, str):
         dtype = dtype_named(like, dtype)
-    framework = framework_of(like)
-    if framework.__name__ == "torch":
-        return like.new_empty(shape, dtype=dtype)
     return framework.empty(shape, dtype=dtype)
 
 

@@ -15,10 +15,11 @@ from .quantization.masked_groups import silu_and_mul_scaled_nvfp4_experts_quanti
 
 
 def _out_of(input):
-    shape = tuple(input.shape)
+    shape = [*input.shape]
     if not shape or shape[-1] % 2 != 0:
-        raise ValueError(f"input: shape is {list(shape)}, expected an even last dimension")
-    return empty(shape[:-1] + (shape[-1] // 2,), input)
+        raise ValueError(f"input: shape is {shape}, expected an even last dimension")
+    shape[-1] //= 2
+    return empty(shape, input)
 
 
 def silu_and_mul(input: Tensor, out: Tensor | None = None,
