@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from ._binding import lib
-from ._pending import pending
 from ._tensors import Tensor, as_bytes, as_dtype, dtype_name, empty, empty_like, scalar_or_tensor
 from .dit_layernorm import (
     fused_dit_gate_residual_layernorm_gamma_beta,
     fused_dit_gate_residual_layernorm_scale_shift,
     fused_dit_residual_layernorm_scale_shift,
 )
+from .fp4_norm import add_rmsnorm_fp4quant, rmsnorm_fp4quant
 from .jit.modules import gen_norm_module
 from .qk_rmsnorm_rope import fused_qk_rmsnorm_rope
 from .tllm_enums import SfLayout
@@ -165,7 +165,3 @@ def fused_rmsnorm_silu(input: Tensor, weight: Tensor, eps: float = 1e-6, out: Te
     lib.quantize_blocks(total, as_bytes(out), as_bytes(block_scale).reshape((-1,)), "nvfp4",
                         int(SfLayout.layout_linear), 1.0, None)
     return out, block_scale
-
-
-rmsnorm_fp4quant = pending("rmsnorm_fp4quant")
-add_rmsnorm_fp4quant = pending("add_rmsnorm_fp4quant")

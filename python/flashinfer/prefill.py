@@ -4,6 +4,13 @@ from ._pending import pending
 from .attention.batch_prefill import BatchPrefillWithPagedKVCacheWrapper
 from .attention.batch_prefill_ragged import BatchPrefillWithRaggedKVCacheWrapper
 from .attention.fused_prefill import trtllm_fmha_v2_prefill, trtllm_ragged_attention_deepseek
+from .attention.segments import (
+    fmha_v2_prefill_deepseek,
+    fmha_v2_prefill_sm120,
+    fmha_varlen,
+    fmha_varlen_plan,
+    get_fmha_module,
+)
 from .attention.serving import trtllm_batch_context_with_kv_cache
 from .attention.single import (
     single_prefill_with_kv_cache,
@@ -13,9 +20,4 @@ from .attention.single import (
 from .cudnn.prefill import cudnn_batch_prefill_with_kv_cache
 from .jit.attention import gen_batch_prefill_module, gen_single_prefill_module
 
-fmha_v2_prefill_deepseek = pending("fmha_v2_prefill_deepseek")
-fmha_v2_prefill_sm120 = pending("fmha_v2_prefill_sm120")
-fmha_varlen = pending("fmha_varlen")
-fmha_varlen_plan = pending("fmha_varlen_plan")
-get_fmha_module = pending("get_fmha_module")
 trtllm_sage_attention_quantize = pending("trtllm_sage_attention_quantize")

@@ -82,13 +82,15 @@ def test_layouts(tensors, rng, input_layout, mask_mode):
         for m, n in zip(q_lens, KV_LENS):
             p, j = n - m + np.arange(m)[:, None], np.arange(n)
             masks.append((j <= p) & (j // 8 == p // 8))
-    out = prefill.trtllm_fmha_v2_prefill(
+    out, pairs = prefill.trtllm_fmha_v2_prefill(
         qkv, input_layout, workspace(tensors), tensors.make(np.array(KV_LENS, np.int32)),
         max(q_lens), 70, 0.2, 2.0, 3, tensors.make(starts(q_lens)), tensors.make(starts(KV_LENS)),
         table, mask_mode=mask_mode, window_left=9, chunked_attention_size=8,
-        logits_soft_cap_scale=3.0)
-    check_attention(tensors, out, None, expected(q, k, 2 * v, masks, q_lens, soft_cap=3.0,
-                                                 sm_scale=0.2, **options), "float16")
+        logits_soft_cap_scale=3.0, save_softmax_stats=True)
+    m, s = np.moveaxis(tensors.read(pairs), -1, 0)  # of base e, after a soft cap m / sqrt(DIM)
+    lse = tensors.make((m * np.sqrt(DIM) + np.log(s)) / np.log(2), "float32")
+    check_attention(tensors, out, lse, expected(q, k, 2 * v, masks, q_lens, soft_cap=3.0,
+                                                sm_scale=0.2, **options), "float16")
 
 
 def test_alibi_and_errors(tensors, rng):
@@ -98,8 +100,10 @@ def test_alibi_and_errors(tensors, rng):
              tensors.make(np.array(KV_LENS, np.int32)), 30, 70, 0.2, 1.0, 3,
              tensors.make(starts(Q_LENS)), tensors.make(starts(KV_LENS))]
     run = prefill.trtllm_fmha_v2_prefill
-    out = run(*given, pos_encoding_mode="alibi")
-    check_attention(tensors, out, None, expected(
+    out, pairs = run(*given, pos_encoding_mode="alibi", save_softmax_stats=True)
+    m, s = np.moveaxis(tensors.read(pairs), -1, 0)
+    lse = tensors.make((m * 0.2 * np.sqrt(DIM) + np.log(s)) / np.log(2), "float32")
+    check_attention(tensors, out, lse, expected(
         *[tensors.read(t) for t in (q, k, v)], causal=True, encoding="ALIBI", sm_scale=0.2),
         "float16")
     for match, options in (("mask_mode", {"mask_mode": "none"}),
@@ -109,5 +113,5 @@ def test_alibi_and_errors(tensors, rng):
             run(*given, **options)
     with pytest.raises(ValueError, match="input_layout"):
         run(given[0], "QKV", *given[2:])
-    with pytest.raises(NotImplementedError, match="save_softmax_stats"):
-        run(*given, save_softmax_stats=True)
+    with pytest.raises(NotImplementedError, match="skip_softmax_threshold"):
+        run(*given, skip_softmax_threshold_scale_factor=1)

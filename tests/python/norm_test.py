@@ -279,3 +279,68 @@ def test_names_of_triton(tensors, rng):
     assert (tensors.read(half) == tensors.read(flashinfer.silu_and_mul(x))).all()
     with pytest.raises(NotImplementedError, match="out_scale"):
         triton.norm.rms_norm(x, weight, out, 1e-6, out_scale=1.0)
+
+
+@pytest.mark.parametrize("block, scale_format", [(16, None), (16, "e4m3"), (32, None)])
+@pytest.mark.parametrize("shape", [(5, 96), (2, 3, 64)])
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("divides", [False, True])
+def test_rmsnorm_in_4_bits(tensors, rng, block, scale_format, shape, adds, divides):
+    x, residual = (tensors.make(rng.standard_normal(shape), "bfloat16") for _ in range(2))
+    weight = tensors.make(rng.standard_normal(shape[-1]), "bfloat16")
+    scale = tensors.make(np.full(1, 0.25), "float32") if divides else None
+    options = dict(global_scale=scale, eps=1e-5, block_size=block, scale_format=scale_format)
+    total = tensors.read(x) + (tensors.read(residual) if adds else 0)
+    if adds:
+        q, tiles, scales = flashinfer.norm.add_rmsnorm_fp4quant(
+            x, residual, weight, output_both_sf_layouts=True, **options)
+        check_close(tensors.read(residual), total, "bfloat16")
+    else:
+        q, scales = flashinfer.norm.rmsnorm_fp4quant(x, weight, **options)
+        tiles = flashinfer.norm.rmsnorm_fp4quant(x, weight, is_sf_swizzled_layout=True,
+                                                 **options)[1]
+    assert tuple(q.shape) == (*shape[:-1], shape[-1] // 2)
+    assert tuple(scales.shape) == (*shape[:-1], shape[-1] // block)
+    assert tuple(tiles.shape) == (128 * (-(-shape[-1] // block // 4)) * 4,)
+    expected = rms(total, tensors.read(weight), 1e-5) / (0.25 if divides else 1)
+    rows = int(np.prod(shape[:-1]))
+    q, scales, tiles = (as_u8(tensors, t) for t in (q, scales, tiles))
+    scales = scales.reshape((rows, -1))
+    np.testing.assert_array_equal(tensors.read(flashinfer.block_scale_interleave(scales)),
+                                  tensors.read(tiles))
+    values = flashinfer.e2m1_and_ufp8sf_scale_to_float(
+        q.reshape((rows, -1)), scales, None, block, 0 if block == 32 else 1, False)
+    expected = expected.reshape(rows, -1, block)
+    # The widest step of the grid is 2 where the largest of a block is 6, or with a scale that is a
+    # power of two at least 3.
+    largest = np.abs(expected).max(axis=-1, keepdims=True)
+    error = np.abs(np.asarray(values).reshape(expected.shape) - expected)
+    assert (error <= largest * (0.34 if block == 32 else 0.19) + 2.0**-10).all()
+    assert error.mean() < 0.1 * largest.mean()
+
+
+def as_u8(tensors, t):
+    return t.view(tensors.dtype("uint8"))
+
+
+def test_outputs_of_4_bits_are_given(tensors, rng):
+    x = tensors.make(rng.standard_normal((3, 64)), "float16")
+    weight = tensors.make(np.ones(64), "float16")
+    expected = flashinfer.norm.rmsnorm_fp4quant(x, weight)
+    given = tensors.full((3, 32), 255, "uint8"), tensors.full((3, 4), 255, "uint8")
+    found = flashinfer.norm.rmsnorm_fp4quant(x, weight, *given)
+    for a, b, c in zip(found, given, expected):
+        assert a is b
+        np.testing.assert_array_equal(tensors.read(a), tensors.read(as_u8(tensors, c)))
+    call = flashinfer.norm.add_rmsnorm_fp4quant
+    for words, wrong in (("y_fp4: is uint8 of shape", dict(y_fp4=given[1])),
+                         ("block_scale: is uint8 of shape", dict(block_scale=given[0])),
+                         ("scale_format: is 'e5m2'", dict(scale_format="e5m2")),
+                         ("sf_vec_size is 48", dict(block_size=48)),
+                         ("blocks of 16 with ue8m0", dict(scale_format="ue8m0")),
+                         ("block_scale_unswizzled: is of no use",
+                          dict(block_scale_unswizzled=given[1]))):
+        with pytest.raises((ValueError, NotImplementedError), match=words):
+            call(x, x, weight, **wrong)
+    with pytest.raises(ValueError, match="residual: is float16 of shape"):
+        call(x, x[:2], weight)

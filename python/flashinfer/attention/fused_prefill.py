@@ -2,11 +2,12 @@
 """The original's stateless entry points for prefill over keys in a row, or in pages."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._binding import lib
 from .._errors import BackendSupportedError
-from .._tensors import Tensor, dtype_name
+from .._tensors import Tensor, dtype_name, empty
 from .arguments import as_numpy, check_most, like, number, refuse
 from .block_tables import lens_of, plan_on, run, split_cache
 from .planned import make_lse, make_out, options
@@ -32,8 +33,18 @@ def _rows(name, cum_seq_lens, num_requests, num_rows):
     return rows
 
 
-def _run_ragged(query, key, value, workspace, q_rows, kv_rows, opts, mask, custom_mask, v_scale,
-                sinks, out, out_dtype, lse, return_lse):
+def softmax_pairs(lse, scale=1.0, out=None):
+    """Pairs (m, s) with the logarithm scale · m + log(s) of base e for one of base 2; s is 1."""
+    if out is None:
+        out = empty((*lse.shape, 2), lse)
+    out[..., 0] = lse * (math.log(2) / scale)
+    out[..., 1] = 1
+    return out
+
+
+def run_ragged(query, key, value, workspace, q_rows, kv_rows, opts, mask, custom_mask, v_scale,
+               sinks, out, out_dtype, lse, return_lse):
+    """Attention of requests whose keys lie one after another; rows are NumPy's."""
     if out is None:
         out = make_out(query, value.shape[-1],
                        None if out_dtype is None else dtype_name(out_dtype))
@@ -110,10 +121,10 @@ def trtllm_ragged_attention_deepseek(query: Tensor, key: Tensor, value: Tensor,
                                  ("max_kv_len", max_kv_len, kv_rows)):
         check_most(name, promised, rows[1:] - rows[:-1])
     opts = options("NONE", window_left, None, bmm1_scale, None, None)
-    return _run_ragged(query, key, value, workspace_buffer, q_rows, kv_rows, opts,
-                       MASK_CAUSAL if is_causal else MASK_NONE, None,
-                       number("bmm2_scale", bmm2_scale), attention_sinks, out, None, lse,
-                       return_lse)
+    return run_ragged(query, key, value, workspace_buffer, q_rows, kv_rows, opts,
+                      MASK_CAUSAL if is_causal else MASK_NONE, None,
+                      number("bmm2_scale", bmm2_scale), attention_sinks, out, None, lse,
+                      return_lse)
 
 
 def chunked_mask(q_rows: Tensor, kv_lens: Tensor, chunk: int) -> Any:
@@ -158,7 +169,7 @@ def trtllm_fmha_v2_prefill(qkv: Any, input_layout: str, workspace_buffer: Tensor
                            logits_soft_cap_scale: float | None = None, mask_mode: str = "causal",
                            window_left: int = -1, chunked_attention_size: int = 0,
                            save_softmax_stats: bool = False,
-                           skip_softmax_threshold_scale_factor: int = 0) -> Tensor:
+                           skip_softmax_threshold_scale_factor: int = 0) -> Any:
     """Attention of each request's newest tokens over its keys, in one of several layouts.
 
     Args:
@@ -181,14 +192,15 @@ def trtllm_fmha_v2_prefill(qkv: Any, input_layout: str, workspace_buffer: Tensor
         logits_soft_cap_scale: scores become cap · tanh(score / cap); None or 0: none.
         mask_mode: ``"causal"``; ``"sliding_window"``, causal with `window_left`; ``"chunked"``,
             causal within chunks of `chunked_attention_size` positions; ``"padding"``: all keys.
-        save_softmax_stats: False; else NotImplementedError.
+        save_softmax_stats: also returns pairs (m, s) of each softmax, ``[num_tokens, num_qo_heads,
+            2]`` float32. Its logarithm of base e is ``c · m + log(s)``, where c is bmm1_scale ·
+            sqrt(head_dim), or sqrt(head_dim) with a soft cap; s is 1.
         skip_softmax_threshold_scale_factor: 0; else NotImplementedError.
 
     Returns:
-        `out`.
+        `out`, or (out, pairs).
     """
-    refuse(save_softmax_stats=save_softmax_stats,
-           skip_softmax_threshold_scale_factor=skip_softmax_threshold_scale_factor or None)
+    refuse(skip_softmax_threshold_scale_factor=skip_softmax_threshold_scale_factor or None)
     if pos_encoding_mode not in (None, "alibi", "ALIBI", "NONE"):
         raise ValueError(f"pos_encoding_mode: is {pos_encoding_mode!r}, accepted: None, alibi")
     if mask_mode not in ("causal", "sliding_window", "chunked", "padding"):
@@ -212,13 +224,20 @@ def trtllm_fmha_v2_prefill(qkv: Any, input_layout: str, workspace_buffer: Tensor
     if layout is not None:
         if block_tables is None:
             raise ValueError("block_tables: is None, expected a table with keys in pages")
-        return run(q, k, v, workspace_buffer, block_tables, lens, kv_layout=layout,
-                   qo_indptr=q_rows, causal=is_causal, sm_scale=bmm1_scale, window_left=window,
-                   scales=(1.0, 1.0, v_scale), sinks=sinks, custom_mask=custom_mask, out=out,
-                   out_dtype=out_dtype, pos_encoding_mode=encoding,
-                   logits_soft_cap=logits_soft_cap_scale)
-    kv_rows = _rows("cum_seq_lens_kv", cum_seq_lens_kv, batch_size, k.shape[0])
-    opts = options(encoding, window, logits_soft_cap_scale, bmm1_scale, None, None)
-    mask = MASK_CUSTOM if custom_mask is not None else MASK_CAUSAL if is_causal else MASK_NONE
-    return _run_ragged(q, k, v, workspace_buffer, q_rows, kv_rows, opts, mask, custom_mask,
-                       v_scale, sinks, out, out_dtype, None, False)
+        result = run(q, k, v, workspace_buffer, block_tables, lens, kv_layout=layout,
+                     qo_indptr=q_rows, causal=is_causal, sm_scale=bmm1_scale, window_left=window,
+                     scales=(1.0, 1.0, v_scale), sinks=sinks, custom_mask=custom_mask, out=out,
+                     out_dtype=out_dtype, return_lse=save_softmax_stats,
+                     pos_encoding_mode=encoding, logits_soft_cap=logits_soft_cap_scale)
+    else:
+        kv_rows = _rows("cum_seq_lens_kv", cum_seq_lens_kv, batch_size, k.shape[0])
+        opts = options(encoding, window, logits_soft_cap_scale, bmm1_scale, None, None)
+        mask = MASK_CUSTOM if custom_mask is not None else MASK_CAUSAL if is_causal else MASK_NONE
+        result = run_ragged(q, k, v, workspace_buffer, q_rows, kv_rows, opts, mask, custom_mask,
+                            v_scale, sinks, out, out_dtype, None, save_softmax_stats)
+    if not save_softmax_stats:
+        return result
+    scale = math.sqrt(q.shape[-1])
+    if not logits_soft_cap_scale:
+        scale *= number("bmm1_scale", bmm1_scale)
+    return result[0], softmax_pairs(result[1], scale)

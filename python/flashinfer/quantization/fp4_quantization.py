@@ -33,7 +33,8 @@ def _check_backend(backend):
         raise ValueError(f"backend is {backend!r}, accepted: cuda, auto")
 
 
-def _format(name, sf_vec_size, is_ue8m0):
+def block_format(name, sf_vec_size, is_ue8m0):
+    """The library's name of a format of 4 bits."""
     if (sf_vec_size, is_ue8m0) == (16, False):
         return "nvfp4"
     if (sf_vec_size, is_ue8m0) == (32, True):
@@ -92,7 +93,7 @@ def fp4_quantize(input: Tensor, global_scale: Any = None, sf_vec_size: int = 16,
         (``[…, hidden_size / 2]`` uint8, ``[rows, blocks]`` uint8 scales, padded in tiles)
     """
     _check_backend(backend)
-    kind = _format("fp4_quantize", sf_vec_size, sf_use_ue8m0)
+    kind = block_format("fp4_quantize", sf_vec_size, sf_use_ue8m0)
     if global_scale is not None and is_global_scale_inversed:
         global_scale = 1.0 / global_scale
     if global_scale is not None and hasattr(global_scale, "dtype"):
@@ -159,7 +160,7 @@ def nvfp4_batched_quantize(a: Tensor, a_global_sf: Any,
         (``[batch_size, num_rows, hidden_size / 2]`` uint8, ``[batch_size, bytes]`` uint8)
     """
     batch_size, num_rows, size = a.shape
-    kind = _format("nvfp4_batched_quantize", sf_vec_size, False)
+    kind = block_format("nvfp4_batched_quantize", sf_vec_size, False)
     layout = int(SfLayout.layout_128x4)
     q = empty((batch_size, num_rows, size // 2), a, "uint8")
     num_bytes = lib.block_scale_bytes(layout, num_rows, ceil_div(size, sf_vec_size))
@@ -232,7 +233,7 @@ def e2m1_and_ufp8sf_scale_to_float(e2m1_tensor: Tensor, ufp8_scale_tensor: Tenso
     Returns:
         ``[num_rows, hidden_size]`` float32 in host memory.
     """
-    kind = _format("e2m1_and_ufp8sf_scale_to_float", sf_vec_size, ufp8_type == 0)
+    kind = block_format("e2m1_and_ufp8sf_scale_to_float", sf_vec_size, ufp8_type == 0)
     layout = _swizzled(is_sf_swizzled_layout, is_sf_8x4_layout)
     out = _dequantize(on_host(e2m1_tensor), on_host(ufp8_scale_tensor), kind, layout, "float32")
     if global_scale_tensor is not None:
