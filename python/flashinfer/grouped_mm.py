@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ._binding import lib
-from ._pending import pending
 from ._tensors import Tensor, as_dtype, dtype_name, empty, on_host
+from .gemm.block_scaled_groups import grouped_mm_fp4, grouped_mm_mxfp8
 
 
 def _grouped(a, b, m_indptr, out, out_dtype):
@@ -53,7 +53,3 @@ def grouped_mm_fp8(a: Tensor, b: Tensor, m_indptr: Tensor, alpha: Any = None,
         return as_dtype(total, dtype_name(out_dtype))
     out[...] = as_dtype(total, dtype_name(out.dtype))
     return out
-
-
-grouped_mm_mxfp8 = pending("grouped_mm_mxfp8")
-grouped_mm_fp4 = pending("grouped_mm_fp4")

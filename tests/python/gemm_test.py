@@ -261,8 +261,6 @@ def test_wrong_arguments():
         flashinfer.mm_bf16(a, a.T)
     with pytest.raises(ValueError, match="backend is 'magic'"):
         flashinfer.mm_bf16(a, a.T, backend="magic")
-    with pytest.raises(NotImplementedError, match="bmm_mxfp8"):
-        flashinfer.bmm_mxfp8(a, a, None, None, None)
 
 
 @pytest.mark.parametrize("name", ["gemm", "gemm_persistent", "gemm_descriptor_persistent"])

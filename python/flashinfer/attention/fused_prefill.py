@@ -33,7 +33,7 @@ def _rows(name, cum_seq_lens, num_requests, num_rows):
     return rows
 
 
-def softmax_pairs(lse, scale=1.0, out=None):
+def softmax_pairs(lse: Tensor, scale: float = 1.0, out: Tensor | None = None) -> Tensor:
     """Pairs (m, s) with the logarithm scale · m + log(s) of base e for one of base 2; s is 1."""
     if out is None:
         out = empty((*lse.shape, 2), lse)
@@ -42,8 +42,10 @@ def softmax_pairs(lse, scale=1.0, out=None):
     return out
 
 
-def run_ragged(query, key, value, workspace, q_rows, kv_rows, opts, mask, custom_mask, v_scale,
-               sinks, out, out_dtype, lse, return_lse):
+def run_ragged(query: Tensor, key: Tensor, value: Tensor, workspace: Tensor | None, q_rows: Any,
+               kv_rows: Any, opts: dict, mask: int, custom_mask: Tensor | None, v_scale: float,
+               sinks: Tensor | None, out: Tensor | None, out_dtype: Any, lse: Tensor | None,
+               return_lse: bool) -> Any:
     """Attention of requests whose keys lie one after another; rows are NumPy's."""
     if out is None:
         out = make_out(query, value.shape[-1],

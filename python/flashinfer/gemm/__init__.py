@@ -5,6 +5,18 @@ from __future__ import annotations
 from . import gemm_base, routergemm
 from .._pending import pending
 from ..jit.modules import gen_gemm_module, gen_gemm_sm90_module
+from .block_scaled_groups import (
+    group_gemm_mxfp4_nt_groupwise,
+    group_gemm_mxfp8_mxfp4_nt_groupwise,
+    group_gemm_nvfp4_nt_groupwise,
+)
+from .fp4_weights import (
+    mm_bf16_fp4,
+    mm_nvfp4_svdquant,
+    nvfp4_quantize_smooth,
+    prepare_bf16_fp4_weights,
+    svdquant_linear,
+)
 from .gemm_base import (
     CUDNN_AVAILABLE,
     SegmentGEMMWrapper,
@@ -24,9 +36,6 @@ from .groupwise import (
     gemm_fp8_nt_groupwise,
     group_deepgemm_fp8_nt_groupwise,
     group_gemm_fp8_nt_groupwise,
-    group_gemm_mxfp4_nt_groupwise,
-    group_gemm_mxfp8_mxfp4_nt_groupwise,
-    group_gemm_nvfp4_nt_groupwise,
 )
 from .routergemm import (
     mm_M1_16_K6144_N256,
@@ -35,11 +44,6 @@ from .routergemm import (
     tinygemm_bf16,
 )
 
-mm_bf16_fp4 = pending("mm_bf16_fp4")
-prepare_bf16_fp4_weights = pending("prepare_bf16_fp4_weights")
-mm_nvfp4_svdquant = pending("mm_nvfp4_svdquant")
-nvfp4_quantize_smooth = pending("nvfp4_quantize_smooth")
-svdquant_linear = pending("svdquant_linear")
 grouped_gemm_nt_masked = pending("grouped_gemm_nt_masked")
 
 

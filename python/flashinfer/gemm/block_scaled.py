@@ -37,7 +37,8 @@ def _layout_of(name, scales, rows, blocks, layout):
                      f"{blocks} blocks, in tiles of {tile} rows and 4 blocks or row-major")
 
 
-def _values(name, x, scales, kind, block, layout):
+def scaled_values(name: str, x: Tensor, scales: Tensor, kind: str, block: int,
+                  layout: SfLayout) -> Tensor:
     """The matrix ``[rows, size]`` of `x` and its scales, in bfloat16."""
     size = x.shape[1] * (2 if kind in ("nvfp4", "mxfp4") else 1)
     layout = _layout_of(name, scales, x.shape[0], ceil_div(size, block), layout)
@@ -80,9 +81,9 @@ def mm_mxfp8(a: Tensor, b: Tensor, a_descale: Tensor, b_descale: Tensor, out: Te
     _check_backend(backend, ("auto", "cutlass", "cute-dsl", "cudnn"))
     _check_inner(a, b)
     layout = SfLayout.layout_8x4 if use_8x4_sf_layout else SfLayout.layout_128x4
-    left = _values("a_descale", a, a_descale, "mxfp8_e4m3", 32, layout)
+    left = scaled_values("a_descale", a, a_descale, "mxfp8_e4m3", 32, layout)
     b_descale = b_descale if len(b_descale.shape) == 1 else b_descale.T
-    right = _values("b_descale", b.T, b_descale, "mxfp8_e4m3", 32, SfLayout.layout_128x4)
+    right = scaled_values("b_descale", b.T, b_descale, "mxfp8_e4m3", 32, SfLayout.layout_128x4)
     return _product(left, right, out, out_dtype)
 
 
@@ -116,7 +117,8 @@ def mm_fp4(a: Tensor, b: Tensor, a_descale: Tensor, b_descale: Tensor,
     _check_inner(a, b)
     kind = "nvfp4" if use_nvfp4 else "mxfp4"
     layout = SfLayout.layout_8x4 if use_8x4_sf_layout else SfLayout.layout_128x4
-    left = _values("a_descale", a, a_descale, kind, block_size, layout)
-    right = _values("b_descale", b.T, b_descale if len(b_descale.shape) == 1 else b_descale.T, kind,
-                    block_size, SfLayout.layout_128x4)
+    left = scaled_values("a_descale", a, a_descale, kind, block_size, layout)
+    right = scaled_values("b_descale", b.T,
+                          b_descale if len(b_descale.shape) == 1 else b_descale.T, kind,
+                          block_size, SfLayout.layout_128x4)
     return _product(left, right, out, out_dtype, alpha)

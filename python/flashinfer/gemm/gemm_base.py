@@ -8,9 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from .._binding import lib
-from .._pending import pending
 from .._tensors import Tensor, as_dtype, dtype_name, empty, on_host, scalar_or_tensor
+from ..trtllm_low_latency_gemm import mm_fp8
 from .block_scaled import mm_fp4, mm_mxfp8
+from .block_scaled_groups import (
+    bmm_mxfp8,
+    group_gemm_mxfp8_mxfp4_nt_groupwise,
+    group_gemm_nvfp4_nt_groupwise,
+)
 from .groupwise import (
     batch_deepgemm_fp8_nt_groupwise,
     fp8_blockscale_gemm_sm90,
@@ -18,8 +23,6 @@ from .groupwise import (
     gemm_fp8_nt_groupwise,
     group_deepgemm_fp8_nt_groupwise,
     group_gemm_fp8_nt_groupwise,
-    group_gemm_mxfp8_mxfp4_nt_groupwise,
-    group_gemm_nvfp4_nt_groupwise,
 )
 
 CUDNN_AVAILABLE = False  # the library's own kernels alone
@@ -186,10 +189,6 @@ def _segment_indptr(x, batch_size, seg_lens, seg_indptr):
         raise ValueError(f"batch_size is {batch_size}, "
                          f"there are {seg_indptr.shape[0] - 1} segments")
     return as_dtype(on_host(seg_indptr), "int64")
-
-
-mm_fp8 = pending("mm_fp8")
-bmm_mxfp8 = pending("bmm_mxfp8")
 
 
 def tgv_gemm_sm100(a: Tensor, b: Tensor, bias: Tensor, pdl: bool = False,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from .._binding import lib
-from .._pending import pending
 from .._tensors import Tensor, as_dtype, dense, dtype_name, empty, on_host
 from ..quantization.fp8_quantization import per_token_group_quant_8bit
 from ..utils import ceil_div
@@ -213,8 +212,3 @@ def fp8_blockscale_gemm_sm90(input: Tensor, weight: Tensor, input_scale: Tensor 
     n_per_scale = 1 if weight_scale.shape[0] == weight.shape[0] else 128
     return gemm_fp8_nt_groupwise(input, weight, input_scale, weight_scale, "K", 1,
                                  (1, n_per_scale, 128), out, out_dtype)
-
-
-group_gemm_mxfp8_mxfp4_nt_groupwise = pending("group_gemm_mxfp8_mxfp4_nt_groupwise")
-group_gemm_mxfp4_nt_groupwise = group_gemm_mxfp8_mxfp4_nt_groupwise
-group_gemm_nvfp4_nt_groupwise = pending("group_gemm_nvfp4_nt_groupwise")

@@ -33,7 +33,7 @@ def _check_backend(backend):
         raise ValueError(f"backend is {backend!r}, accepted: cuda, auto")
 
 
-def block_format(name, sf_vec_size, is_ue8m0):
+def block_format(name: str, sf_vec_size: int, is_ue8m0: bool) -> str:
     """The library's name of a format of 4 bits."""
     if (sf_vec_size, is_ue8m0) == (16, False):
         return "nvfp4"
