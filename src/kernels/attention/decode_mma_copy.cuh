@@ -100,7 +100,8 @@ class Copier {
       const Row token_row = __shfl_sync(tile::kFullWarp, row, token % kDecodeMmaTokens);
       if (kTotal % 32 != 0 && index >= kTotal) continue;
       const char* from = cache + static_cast<uint64_t>(token_row) * kBytes + access * kBytes;
-      ptx::cp_async<kBytes>(to + token * kPitch + access * kBytes, from);
+      const int column = (access * kBytes) ^ DecodeMmaSwizzle(kPitch, token);
+      ptx::cp_async<kBytes>(to + token * kPitch + column, from);
     }
   }
 

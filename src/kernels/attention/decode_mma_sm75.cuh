@@ -72,7 +72,7 @@ __device__ __forceinline__ Tile MakeTile(const DecodeParams& p, int rows_tile) {
 template <DecodeMmaSpec kSpec, class V = NoVariant>
 __device__ __forceinline__ void Run(const typename V::template Params<DecodeParams>& p) {
   using T = typename TraitsWith<kSpec, V>::Type;
-  extern __shared__ __align__(16) char shared_memory[];
+  extern __shared__ __align__(128) char shared_memory[];
   auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
   // A copy wrote the plan, no kernel: it can be read while the kernel before this one runs.
   const DecodeSlot slot = p.slots[blockIdx.x];

@@ -120,7 +120,9 @@ __device__ __forceinline__ void LoadQuery(const DecodeParams& p, const Tile& til
 template <class T>
 __device__ __forceinline__ void Score(const char* keys, const Lane& l, const Query<T>& query,
                                       float (&s)[T::kRowBlocks][4]) {
-  const char* at = keys + l.lane % 16 * T::kQkPitch + l.lane / 16 * 16;
+  const int row = l.lane % 16;
+  const int swizzle = (l.lane / 16 * 16) ^ DecodeMmaSwizzle(T::kQkPitch, row);
+  const char* at = keys + row * T::kQkPitch;
   float odd[T::kRowBlocks][4] = {};  // two sums: mma waits for the one before
   const auto multiply = [&](int step, const uint32_t(&a)[4]) {
 #pragma unroll
@@ -132,7 +134,7 @@ __device__ __forceinline__ void Score(const char* keys, const Lane& l, const Que
 #pragma unroll
     for (int step = 0; step < T::kQkSteps; step += 2) {
       uint32_t x[4];  // tokens 0 to 7 and 8 to 15 of a step, then of the next
-      ptx::ldmatrix(x, at + step * 16);
+      ptx::ldmatrix(x, at + ((step * 16) ^ swizzle));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (step + i >= T::kQkSteps) break;
@@ -145,7 +147,7 @@ __device__ __forceinline__ void Score(const char* keys, const Lane& l, const Que
 #pragma unroll
     for (int step = 0; step < T::kQkSteps; ++step) {
       uint32_t a[4];
-      ptx::ldmatrix(a, at + step * 32);
+      ptx::ldmatrix(a, at + ((step * 32) ^ swizzle));
       multiply(step, a);
     }
   }
@@ -255,7 +257,9 @@ __device__ __forceinline__ void Weigh(const float (&s)[T::kRowBlocks][4], State<
 template <class T>
 __device__ __forceinline__ void AddValues(const char* values, const Lane& l,
                                           const uint32_t (&b)[T::kRowBlocks][2], State<T>& state) {
-  const char* at = values + (l.lane / 16 * 8 + l.lane % 8) * T::kVoPitch + l.lane / 8 % 2 * 16;
+  const int row = l.lane / 16 * 8 + l.lane % 8;
+  const int swizzle = (l.lane / 8 % 2 * 16) ^ DecodeMmaSwizzle(T::kVoPitch, row);
+  const char* at = values + row * T::kVoPitch;
   const auto multiply = [&](int tile, const uint32_t(&a)[4]) {
 #pragma unroll
     for (int r = 0; r < T::kRowBlocks; ++r) {
@@ -266,7 +270,7 @@ __device__ __forceinline__ void AddValues(const char* values, const Lane& l,
 #pragma unroll
     for (int tile = 0; tile < T::kVoTiles; tile += 2) {
       uint32_t x[4];  // tokens 0 to 7 of a tile and of the next, then tokens 8 to 15
-      ptx::ldmatrix<4, ptx::Transposed::kYes>(x, at + tile * 16);
+      ptx::ldmatrix<4, ptx::Transposed::kYes>(x, at + ((tile * 16) ^ swizzle));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (tile + i >= T::kVoTiles) break;
@@ -282,7 +286,7 @@ __device__ __forceinline__ void AddValues(const char* values, const Lane& l,
 #pragma unroll
     for (int tile = 0; tile < T::kVoTiles; ++tile) {
       uint32_t a[4];
-      ptx::ldmatrix<4, ptx::Transposed::kYes>(a, at + tile * 32);
+      ptx::ldmatrix<4, ptx::Transposed::kYes>(a, at + ((tile * 32) ^ swizzle));
       multiply(tile, a);
     }
   }

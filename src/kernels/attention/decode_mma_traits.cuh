@@ -42,7 +42,8 @@ struct Traits {
   static_assert(kStages >= 2, "num_stages must be 2 or more");
 
   struct SharedStorage {
-    /// [stage, warp]: 16 keys, 16 values; or 8 rows of a warp's outputs.
+    /// [stage, warp]: 16 keys, 16 values; or 8 rows of a warp's outputs. First of all, so that it
+    /// begins at a multiple of 128 bytes, as the swizzle wants.
     alignas(16) char ring[kStages][kWarps][DecodeMmaWarpBytes(kSpec)];
     float maxima[kWarps][kRows];
     float sums[kWarps][kRows];
