@@ -38,7 +38,20 @@ class Copier {
     LookUp();
   }
 
-  /// Starts the copy of the warp's tokens of the next stage, if there is one, and ends a group.
+  /// Waits until the warp's keys of the oldest stage are there; before CopyNext(). Values come in a
+  /// group of their own, so that keys can be multiplied before.
+  __device__ __forceinline__ void WaitForKeys() {
+    ptx::cp_async_wait_group<2 * T::kStages - 3>();
+    __syncwarp();
+  }
+
+  /// The same of its values; after CopyNext().
+  __device__ __forceinline__ void WaitForValues() {
+    ptx::cp_async_wait_group<2 * T::kStages - 2>();
+    __syncwarp();
+  }
+
+  /// Starts the copy of the warp's tokens of the next stage, if there is one.
   __device__ __forceinline__ void CopyNext(char* stage) {
     if (piece_ < end_piece_) {
       const Row k_row = RowOf(p_.k_strides);
@@ -47,7 +60,10 @@ class Copier {
       SkipEmpty();
       LookUp();
       CopyRows<T::kS.head_dim_qk, T::kQkPitch>(stage, k_, k_row);
+      ptx::cp_async_commit_group();
       CopyRows<T::kS.head_dim_vo, T::kVoPitch>(stage + kDecodeMmaTokens * T::kQkPitch, v_, v_row);
+    } else {
+      ptx::cp_async_commit_group();  // waits count groups
     }
     ptx::cp_async_commit_group();
   }

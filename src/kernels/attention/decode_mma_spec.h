@@ -69,10 +69,11 @@ constexpr int32_t DecodeMmaKvTile(const DecodeMmaSpec& s) { return s.num_warps *
 
 /// Bytes between rows of a stage, with room for whole fragments. Rows of a multiple of 64 bytes lie
 /// without gaps, and DecodeMmaSwizzle() makes 8 of them hit all banks. Others are an odd number of
-/// 16 bytes apart, which is slower: a 32-byte sector whose copy is not aligned to 32 bytes in shared
-/// memory is read twice from the L2 cache. H200, 2026-12-01, 64/8 heads, B64 of 8k tokens: 256-byte
-/// rows without gaps 479 µs, 272 bytes apart 512 (2.6 times the requests and 1.5 times the sectors
-/// to L2); 128-byte rows 250 and 278. Copies of whole rows by cp.async.bulk take 524 and 369.
+/// 16 bytes apart, which is slower: a 32-byte sector whose copy is not aligned to 32 bytes in
+/// shared memory is read twice from the L2 cache. H200, 2026-12-01, 64/8 heads, B64 of 8k tokens:
+/// 256-byte rows without gaps 479 µs, 272 bytes apart 512 (2.6 times the requests and 1.5 times the
+/// sectors to L2); 128-byte rows 250 and 278. Copies of whole rows by cp.async.bulk take 524 and
+/// 369.
 constexpr int32_t DecodeMmaPitch(const DecodeMmaSpec& s, int32_t head_dim) {
   const int32_t bytes = head_dim * DecodeElementBytes(s.dtype_kv);
   if (bytes % 64 == 0) return bytes;
@@ -154,8 +155,8 @@ constexpr DecodeMmaSpec MakeDecodeMmaSpec(const DecodeMmaShape& shape) {
   // One block of 8 warps, where it fits: half as many pieces as two of 4, and twice the threads to
   // merge them. H200, 2026-11-30, 64/8/128 bf16, B1 of 1k, 8k, 32k, 128k and B64 of 8k tokens:
   // 10.2, 16.7, 40.7, 143 and 513 µs; two blocks of 4: 11.8, 18.1, 43.4, 139 and 529. With rows
-  // that are swizzled, 2026-12-01, B1 of 128k and B64 of 8k: 128 and 479; 130 and 489; three blocks
-  // 130 and 491; two and four KV heads side by side in a block 129 and 489, 143 and 489.
+  // that are swizzled, 2026-12-01, B1 of 128k and B64 of 8k: 128 and 479; two blocks 130 and 489,
+  // three 130 and 491; two and four KV heads side by side in a block 129 and 489, 143 and 489.
   for (s.num_warps = 8;; s.num_warps /= 2) {
     s.num_stages = DecodeMmaStages(s, shape.arch, s.num_warps == 8 ? 1 : 2);
     if (s.num_stages < 2) s.num_stages = DecodeMmaStages(s, shape.arch, 1);

@@ -29,13 +29,27 @@ __device__ __forceinline__ uint32_t Widen(uint32_t pair) {
 }
 
 /// The two elements of a row of queries from `column` on; zeros where there is none.
-template <class T>
-__device__ __forceinline__ uint32_t QueryPair(const DecodeParams& p, int64_t row_at, bool is_there,
-                                              int column) {
+template <class T, bool kIsPacked>
+__device__ __forceinline__ uint32_t QueryPair(const uint16_t* row, bool is_there, int column) {
   if (!is_there || column >= T::kS.head_dim_qk) return 0;
-  const auto* at = static_cast<const uint16_t*>(p.q) + row_at + column;
-  if (p.is_packed != 0) return *reinterpret_cast<const uint32_t*>(at);
+  const uint16_t* at = row + column;
+  if constexpr (kIsPacked) return *reinterpret_cast<const uint32_t*>(at);
   return at[0] | (static_cast<uint32_t>(at[1]) << 16);
+}
+
+/// Keys of 8 bits are widened four neighbours at a time: pairs 2 pair and 2 pair + 1 of a step, so
+/// queries come in the same order.
+template <class T, bool kIsPacked>
+__device__ __forceinline__ void LoadRow(const uint16_t* row, bool is_there, const Lane& l,
+                                        uint32_t (&b)[T::kQkSteps][2]) {
+#pragma unroll
+  for (int step = 0; step < T::kQkSteps; ++step) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int column = step * 16 + (T::kIsNarrow ? l.pair * 4 + half * 2 : l.pair * 2 + half * 8);
+      b[step][half] = QueryPair<T, kIsPacked>(row, is_there, column);
+    }
+  }
 }
 
 /// Queries of bf16 as f16, each row divided by a power of two that brings its largest element to
@@ -90,8 +104,6 @@ __device__ __forceinline__ void SetScales(const DecodeParams& p, const Tile& til
   }
 }
 
-/// Keys of 8 bits are widened four neighbours at a time: pairs 2 pair and 2 pair + 1 of a step, so
-/// queries come in the same order.
 template <class T>
 __device__ __forceinline__ void LoadQuery(const DecodeParams& p, const Tile& tile, const Lane& l,
                                           int request, Query<T>& query) {
@@ -100,15 +112,12 @@ __device__ __forceinline__ void LoadQuery(const DecodeParams& p, const Tile& til
   for (int r = 0; r < T::kRowBlocks; ++r) {
     const int row = r * 8 + l.group;
     const bool is_there = row < tile.num_rows;
-    const int64_t at = request * p.q_stride_request + (tile.first_row + row) * p.q_stride_head;
-#pragma unroll
-    for (int step = 0; step < T::kQkSteps; ++step) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int column =
-            step * 16 + (T::kIsNarrow ? l.pair * 4 + half * 2 : l.pair * 2 + half * 8);
-        query.b[r][step][half] = QueryPair<T>(p, at, is_there, column);
-      }
+    const uint16_t* at = static_cast<const uint16_t*>(p.q) + request * p.q_stride_request +
+                         (tile.first_row + row) * p.q_stride_head;
+    if (p.is_packed != 0) {
+      LoadRow<T, true>(at, is_there, l, query.b[r]);
+    } else {
+      LoadRow<T, false>(at, is_there, l, query.b[r]);
     }
     power[r] = 1;
     if constexpr (T::kMma != T::kS.dtype_q) power[r] = ToF16<T>(query.b[r]);

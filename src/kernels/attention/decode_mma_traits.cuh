@@ -45,8 +45,7 @@ struct Traits {
     /// [stage, warp]: 16 keys, 16 values; or 8 rows of a warp's outputs. First of all, so that it
     /// begins at a multiple of 128 bytes, as the swizzle wants.
     alignas(16) char ring[kStages][kWarps][DecodeMmaWarpBytes(kSpec)];
-    float maxima[kWarps][kRows];
-    float sums[kWarps][kRows];
+    alignas(16) float2 sums[kRows][kWarps];  ///< maxima and sums of warps
     alignas(16) uint32_t is_last;
   };
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
