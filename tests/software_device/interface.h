@@ -50,6 +50,8 @@ struct Services {
   const Slot* (*Meet)(uint32_t mask, Operation, const Slot& mine);
   void (*Leave)(const Slot* slots);
   void (*SyncBlock)();
+  /// Barrier `index` of 1 to 15, of so many of the block's threads.
+  void (*SyncThreads)(uint32_t index, uint32_t num_threads);
   void (*ClusterArrive)();
   void (*ClusterWait)();
   /// Returns after the threads that can run have run.

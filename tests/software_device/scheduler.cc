@@ -7,6 +7,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <csetjmp>
 #include <cstring>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr uint32_t kWarpSize = 32;
+constexpr uint32_t kNumBarriers = 16;
 
 struct Thread;
 
@@ -48,6 +50,7 @@ struct Barrier {
 
 struct Block {
   Barrier barrier;
+  std::array<Barrier, kNumBarriers> barriers;  ///< of some threads, by index
   std::vector<Warp> warps;
 };
 
@@ -219,13 +222,26 @@ void Leave(const Slot* slots) {
   if (--meeting->num_readers == 0) TheMachine().free_meetings.push_back(meeting);
 }
 
-void SyncBlock() {
-  Machine& m = TheMachine();
-  Barrier& barrier = m.running->block->barrier;
+void Sync(Machine& m, Barrier& barrier) {
   ++barrier.num_arrived;
   if (CompleteIfAllCame(m, barrier)) return;
   barrier.waiters.push_back(m.running);
   Pause(m);
+}
+
+void SyncBlock() {
+  Machine& m = TheMachine();
+  Sync(m, m.running->block->barrier);
+}
+
+void SyncThreads(uint32_t index, uint32_t num_threads) {
+  Machine& m = TheMachine();
+  Barrier& barrier = m.running->block->barriers.at(index);
+  if (barrier.num_arrived > 0 && barrier.num_threads != num_threads) {
+    Fail(m, "threads come to a barrier with different numbers of them");
+  }
+  barrier.num_threads = num_threads;
+  Sync(m, barrier);
 }
 
 void ClusterArrive() {
@@ -354,6 +370,7 @@ const Services& DeviceServices() {
                                  .Meet = Meet,
                                  .Leave = Leave,
                                  .SyncBlock = SyncBlock,
+                                 .SyncThreads = SyncThreads,
                                  .ClusterArrive = ClusterArrive,
                                  .ClusterWait = ClusterWait,
                                  .Yield = Yield,

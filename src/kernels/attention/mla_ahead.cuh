@@ -11,6 +11,7 @@
 
 #include "kernels/attention/mla_load.cuh"
 #include "kernels/attention/mla_tile.cuh"
+#include "kernels/ptx/barrier.cuh"
 
 namespace flashinfer::kernels::mla_mma {
 
@@ -179,6 +180,12 @@ __device__ __forceinline__ void CopyTileIfAny(const MlaParams& params, const Blo
   }
 }
 
+/// A barrier of all threads that score warps and the others come to at places of their own.
+template <class T>
+__device__ __forceinline__ void SyncTurn() {
+  ptx::barrier_sync<1, T::kThreads>();
+}
+
 /// Walks over the keys of the piece, a turn for each tile and one before them; some warps compute
 /// scores of the next tile, some attend to this one, or all do both.
 template <class T, bool kScores, bool kAttends>
@@ -199,10 +206,10 @@ __device__ __forceinline__ void RunTurns(const MlaParams& params, const Block& b
     const bool is_tile = begin >= piece.kv_begin;
     ptx::cp_async_wait_group<kStages - 3>();
     // The next tile is there, and so are this one's scores; nobody reads the one before any more.
-    __syncthreads();
+    SyncTurn<T>();
     if (is_tile && HasUnseen<T>(block, begin)) {
       ClearNonFinite<T>(shared.kv[stage]);
-      __syncthreads();
+      SyncTurn<T>();
     }
     if (kScores && !is_tile) TakeQueries<T>(w, shared.kv[stage], params.q_sign, q);
     CopyTileIfAny<T>(params, block, shared, begin + (kStages - 1) * kTile,
