@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/fields.h"
+#include "kernels/attention/mla_spec.h"
 #include "support/candidates.h"
 #include "support/cases/mla.h"
 #include "support/checks/mla.h"
@@ -218,6 +219,31 @@ TEST(Mla, ASmallWorkspaceMeansFewerSplitsAndTheSameAnswer) {
     }
   }
   EXPECT_TRUE(was_refused);  // 64 bytes do not even hold one thread's tile
+}
+
+TEST(Mla, TilesFitAndStayThoseOfThePlan) {
+  for (int32_t smem_kb : {64, 99, 163, 227}) {
+    for (DType kv : {DType::kF16, DType::kE4M3}) {
+      for (int64_t rows : {1, 16, 17, 32, 33, 128, 2048}) {
+        for (int64_t requests : {0, 1, 2, 16, 17, 300}) {
+          const kernels::MlaSpec spec = kernels::MakeMlaSpec({.dtype_q = DType::kF16,
+                                                              .dtype_kv = kv,
+                                                              .dtype_out = DType::kF16,
+                                                              .head_dim_ckv = 512,
+                                                              .head_dim_kpe = 64,
+                                                              .batch = {rows, requests},
+                                                              .smem_bytes = smem_kb << 10,
+                                                              .soft_cap = false});
+          EXPECT_LE(SmemBytes(spec), smem_kb << 10) << FieldsText("", spec);
+          if (kv != DType::kE4M3) continue;
+          const kernels::MlaSpec scaled = WithScales(spec, 16);
+          EXPECT_LE(SmemBytes(scaled), smem_kb << 10) << FieldsText("", scaled);
+          EXPECT_EQ(MlaRows(scaled), MlaRows(spec));
+          EXPECT_EQ(scaled.kv_tile, spec.kv_tile);
+        }
+      }
+    }
+  }
 }
 
 TEST(Mla, ErrorsNameArgumentValueAndWhatIsAccepted) {

@@ -13,8 +13,8 @@ namespace {
 
 using kernels::MlaSpec;
 
-MlaSpec SpecOf(const MlaProblem& p, int64_t rows) {
-  return kernels::MakeMlaSpec(MlaShapeOf(p, rows));
+MlaSpec SpecOf(const MlaProblem& p, const kernels::MlaBatch& batch) {
+  return kernels::MakeMlaSpec(MlaShapeOf(p, batch));
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ bool AcceptsMlaMma(const MlaProblem& p, std::string* why) {
     return Refuse(why, "dtype_kv must be dtype_q, e4m3, e5m2 or i8");
   }
   if (!IsFloat(p.dtype_out)) return Refuse(why, "dtype_out must be f32, f16 or bf16");
-  if (kernels::SmemBytes(SpecOf(p, 1)) > BlockSmemBytes(p.arch)) {
+  if (kernels::SmemBytes(SpecOf(p, {1, 0})) > BlockSmemBytes(p.arch)) {
     return Refuse(
         why, "head_dim_ckv + head_dim_kpe needs more shared memory than this architecture has");
   }
@@ -42,7 +42,9 @@ size_t MlaMmaWorkspaceBytes(const MlaProblem& problem, int64_t max_requests, int
   if (max_requests == 0) return 0;
   size_t most = 0;
   for (int64_t rows : {1, 32, 1024}) {
-    most = std::max(most, MlaWorkspaceBytes(problem, TilesOf(SpecOf(problem, rows))));
+    for (int64_t requests : {0, 1}) {
+      most = std::max(most, MlaWorkspaceBytes(problem, TilesOf(SpecOf(problem, {rows, requests}))));
+    }
   }
   return most;
 }

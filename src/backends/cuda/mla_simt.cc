@@ -12,8 +12,8 @@ namespace {
 using kernels::MlaSimtSpec;
 
 /// Whatever the requests are: a block has 16 rows.
-MlaSimtSpec SpecOf(const MlaProblem& p, int64_t = 16) {
-  return kernels::MakeMlaSimtSpec(MlaShapeOf(p, 16));
+MlaSimtSpec SpecOf(const MlaProblem& p, const kernels::MlaBatch& = {}) {
+  return kernels::MakeMlaSimtSpec(MlaShapeOf(p, {}));
 }
 
 }  // namespace

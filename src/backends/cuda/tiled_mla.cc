@@ -11,11 +11,12 @@
 namespace flashinfer::cuda {
 namespace {
 
-/// Rows of a request on average, which decide the tiles: with fixed splits nothing may depend on
-/// the batch.
-int64_t RowsOf(const MlaProblem& p, const AttentionTables& tables) {
-  if (p.fixed_split_size > 0) return p.num_heads;
-  return tables.num_tokens() * p.num_heads / std::max<int64_t>(1, tables.num_requests());
+/// What decides the tiles: with fixed splits nothing may depend on the batch. A plan on the device
+/// is for any lengths, of so many requests.
+kernels::MlaBatch BatchOf(const MlaProblem& p, const AttentionTables& tables) {
+  if (p.fixed_split_size > 0) return {p.num_heads, 0};
+  const int64_t requests = std::max<int64_t>(1, tables.num_requests());
+  return {tables.num_tokens() * p.num_heads / requests, requests};
 }
 
 PrefillGrid GridOf(const MlaProblem& p, const MlaTiles& tiles) {
@@ -38,13 +39,13 @@ int32_t AccessBytes(const TensorView& t) {
 
 }  // namespace
 
-kernels::MlaShape MlaShapeOf(const MlaProblem& p, int64_t rows) {
+kernels::MlaShape MlaShapeOf(const MlaProblem& p, const kernels::MlaBatch& batch) {
   return {.dtype_q = p.dtype_q,
           .dtype_kv = p.dtype_kv,
           .dtype_out = p.dtype_out,
           .head_dim_ckv = p.head_dim_ckv,
           .head_dim_kpe = p.head_dim_kpe,
-          .rows = rows,
+          .batch = batch,
           .smem_bytes = BlockSmemBytes(p.arch),
           .soft_cap = p.logits_soft_cap > 0};
 }
@@ -64,7 +65,7 @@ const Kernel& TiledMla::Keep(const MlaProblem& problem, const AttentionTables& t
   device_ = tables.device;
   pages_ = tables.pages;
   pages_stride_ = tables.pages_stride;
-  return Prepare(problem, RowsOf(problem, tables), device_, tiles_);
+  return Prepare(problem, BatchOf(problem, tables), device_, tiles_);
 }
 
 PieceRows TiledMla::rows() const {

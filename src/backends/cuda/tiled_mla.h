@@ -27,8 +27,8 @@ MlaTiles TilesOf(const Spec& spec) {
   return {MlaRows(spec), spec.kv_tile, spec.ckv_columns};
 }
 
-/// What decides the tiles of a problem whose requests have so many rows on average.
-kernels::MlaShape MlaShapeOf(const MlaProblem& problem, int64_t rows);
+/// What decides the tiles of a problem.
+kernels::MlaShape MlaShapeOf(const MlaProblem& problem, const kernels::MlaBatch& batch);
 
 /// Workspace of a plan for any batch, on the largest device.
 size_t MlaWorkspaceBytes(const MlaProblem& problem, const MlaTiles& tiles);
@@ -40,7 +40,7 @@ template <class Spec>
 void SetTensors(const MlaTensors& t, Spec& spec) {
   SetAccess(AccessOf(t), spec);
   const TensorView& scales = t.cache.ckv_scales;
-  if (scales.defined()) spec.scale_blocks = static_cast<int32_t>(scales.shape(2));
+  if (scales.defined()) spec = WithScales(spec, static_cast<int32_t>(scales.shape(2)));
 }
 
 class TiledMla : public MlaExecutor {
@@ -53,9 +53,9 @@ class TiledMla : public MlaExecutor {
   void Replan(Stream stream) const final;
 
  protected:
-  /// Gets the kernel of a problem ready, whose requests have so many rows on average.
-  virtual const Kernel& Prepare(const MlaProblem& problem, int64_t rows, Device device,
-                                MlaTiles& tiles) = 0;
+  /// Gets the kernel of a problem ready.
+  virtual const Kernel& Prepare(const MlaProblem& problem, const kernels::MlaBatch& batch,
+                                Device device, MlaTiles& tiles) = 0;
   /// That kernel, or one of the same tiles for what only Run() sees.
   virtual const Kernel& KernelFor(const MlaTensors& tensors) const = 0;
 
@@ -76,14 +76,13 @@ class TiledMla : public MlaExecutor {
   int64_t pages_stride_ = 1;
 };
 
-/// With the kernels of one family: SpecOf(problem, rows) is the spec of a problem whose requests
-/// have so many rows on average.
-template <class Spec, Spec (*SpecOf)(const MlaProblem&, int64_t)>
+/// With the kernels of one family.
+template <class Spec, Spec (*SpecOf)(const MlaProblem&, const kernels::MlaBatch&)>
 class MlaOf final : public TiledMla {
  private:
-  const Kernel& Prepare(const MlaProblem& problem, int64_t rows, Device device,
+  const Kernel& Prepare(const MlaProblem& problem, const kernels::MlaBatch& batch, Device device,
                         MlaTiles& tiles) override {
-    spec_ = SpecOf(problem, rows);
+    spec_ = SpecOf(problem, batch);
     tiles = TilesOf(spec_);
     kernel_ = &jit::GetKernel(spec_, device);
     return *kernel_;

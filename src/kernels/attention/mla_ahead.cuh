@@ -10,8 +10,8 @@
 #pragma once
 
 #include "kernels/attention/mla_load.cuh"
+#include "kernels/attention/mla_raw.cuh"
 #include "kernels/attention/mla_tile.cuh"
-#include "kernels/ptx/barrier.cuh"
 
 namespace flashinfer::kernels::mla_mma {
 
@@ -169,65 +169,77 @@ __device__ __forceinline__ int32_t FindPage(const PrefillParams& p, const Block&
   return prefill_mma::PageAt(p, block, p.page_size.Divide(static_cast<uint32_t>(token)));
 }
 
+/// A tile's copy, if there is the tile.
 template <class T>
 __device__ __forceinline__ void CopyTileIfAny(const MlaParams& params, const Block& block,
                                               typename T::SharedStorage& shared, int begin,
                                               int stage) {
-  if (begin < block.piece.kv_end) {
+  if constexpr (T::kConverts) {
+    CopyRawTileIfAny<T>(params, block, shared, begin, stage);
+  } else if (begin < block.piece.kv_end) {
     CopyTile<T>(params, block, shared, begin, stage);
   } else {
     ptx::cp_async_commit_group();  // waits count groups
   }
 }
 
-/// A barrier of all threads that score warps and the others come to at places of their own.
+/// Tiles that the ring of copies is ahead of the one that is attended to: one more than that whose
+/// scores are computed where keys are converted in between.
 template <class T>
-__device__ __forceinline__ void SyncTurn() {
-  ptx::barrier_sync<1, T::kThreads>();
-}
+inline constexpr int kConvertedAhead = T::kConverts ? 2 : 0;
 
-/// Walks over the keys of the piece, a turn for each tile and one before them; some warps compute
-/// scores of the next tile, some attend to this one, or all do both.
+/// Walks over the keys of the piece, a turn for each tile and one or two before them; some warps
+/// compute scores of the next tile, some attend to this one, or all do both. All convert the one
+/// after the next.
 template <class T, bool kScores, bool kAttends>
 __device__ __forceinline__ void RunTurns(const MlaParams& params, const Block& block,
                                          const Warp<T>& w, int32_t page,
                                          typename T::SharedStorage& shared, State<T>& state) {
   constexpr int kTile = T::kKvTile;
   constexpr int kStages = T::kStages;
+  constexpr int kCopyStages = T::kCopyStages;
+  constexpr int kAhead = kConvertedAhead<T>;
   const PrefillParams& p = params.attention;
   const PrefillPiece& piece = block.piece;
   const int thread = static_cast<int>(threadIdx.x);
   Queries<T> q;
-  int stage = kStages - 1;  // of the tile at `begin`; at first, of the queries
+  int stage = T::kConverts ? 1 : kStages - 1;  // of the tile at `begin`
+  int copy_stage = T::kConverts ? 0 : stage;   // of the one kAhead tiles further, in their ring
   int buffer = 1;
 #pragma unroll 1
-  for (int begin = piece.kv_begin - kTile; begin < piece.kv_end; begin += kTile) {
+  for (int begin = piece.kv_begin - (T::kConverts ? 2 : 1) * kTile; begin < piece.kv_end;
+       begin += kTile) {
     const int next = stage + 1 == kStages ? 0 : stage + 1;
-    const bool is_tile = begin >= piece.kv_begin;
-    ptx::cp_async_wait_group<kStages - 3>();
+    ptx::cp_async_wait_group<T::kConverts ? kCopyStages - 2 : kStages - 3>();
     // The next tile is there, and so are this one's scores; nobody reads the one before any more.
-    SyncTurn<T>();
-    if (is_tile && HasUnseen<T>(block, begin)) {
+    SyncWarps<T>();
+    if (begin >= piece.kv_begin && HasUnseen<T>(block, begin)) {
       ClearNonFinite<T>(shared.kv[stage]);
-      SyncTurn<T>();
+      SyncWarps<T>();
     }
-    if (kScores && !is_tile) TakeQueries<T>(w, shared.kv[stage], params.q_sign, q);
-    CopyTileIfAny<T>(params, block, shared, begin + (kStages - 1) * kTile,
-                     stage == 0 ? kStages - 1 : stage - 1);
+    if (kScores && begin + kTile == piece.kv_begin) {
+      TakeQueries<T>(w, shared.kv[stage], params.q_sign, q);
+    }
+    CopyTileIfAny<T>(params, block, shared, begin + (kAhead + kCopyStages - 1) * kTile,
+                     copy_stage == 0 ? kCopyStages - 1 : copy_stage - 1);
     // Where the tile after that is, on pages that were looked up a whole tile ago.
     if (kScores && thread < kTile) {
-      const int after = begin + kStages * kTile;
-      shared.tokens[stage][thread] = prefill_mma::RowsOf<T>(
+      const int after = begin + (kAhead + kCopyStages) * kTile;
+      shared.tokens[copy_stage][thread] = prefill_mma::RowsOf<T>(
           p, block, prefill_mma::TokenAt(block, after), [page](uint32_t) { return page; });
       page = FindPage(p, block, after + kTile);
     }
-    if (kScores && begin + kTile < piece.kv_end) {
+    if (T::kConverts && begin + 2 * kTile < piece.kv_end) {
+      ConvertTile<T>(shared, copy_stage, next + 1 == kStages ? 0 : next + 1);
+    }
+    if (kScores && begin + kTile >= piece.kv_begin && begin + kTile < piece.kv_end) {
       ShareScores<T>(params, w, q, shared.kv[next], ScoresOf<T>(shared, buffer ^ 1));
     }
-    if (kAttends && is_tile) {
+    if (kAttends && begin >= piece.kv_begin) {
       AttendAhead<T>(params, block, w, begin, stage, ScoresOf<T>(shared, buffer), shared, state);
     }
     stage = next;
+    copy_stage = copy_stage + 1 == kCopyStages ? 0 : copy_stage + 1;
     buffer ^= 1;
   }
 }
@@ -237,18 +249,18 @@ __device__ __forceinline__ void RunKeysAhead(const MlaParams& params, const Bloc
                                              const Warp<T>& w, typename T::SharedStorage& shared,
                                              State<T>& state) {
   constexpr int kTile = T::kKvTile;
-  constexpr int kStages = T::kStages;
-  static_assert((kStages - 1) * kTile <= T::kThreads, "a thread looks up one token at first");
+  constexpr int kPlaces = T::kCopyStages - (T::kConverts ? 0 : 1);  // tiles whose rows are known
+  static_assert(kPlaces * kTile <= T::kThreads, "a thread looks up one token at first");
   const PrefillParams& p = params.attention;
   const PrefillPiece& piece = block.piece;
   const int thread = static_cast<int>(threadIdx.x);
   const TokenRows first = prefill_mma::FindToken<T>(p, block, piece.kv_begin);
-  const int32_t page = FindPage(p, block, piece.kv_begin + (kStages - 1) * kTile);
-  LoadQuery<T>(params, block, shared.kv[kStages - 1]);
-  if (thread < (kStages - 1) * kTile) shared.tokens[thread / kTile][thread % kTile] = first;
+  const int32_t page = FindPage(p, block, piece.kv_begin + kPlaces * kTile);
+  LoadQuery<T>(params, block, shared.kv[T::kStages - 1]);
+  if (thread < kPlaces * kTile) shared.tokens[thread / kTile][thread % kTile] = first;
   __syncthreads();
 #pragma unroll 1
-  for (int i = 0; i < kStages - 2; ++i) {
+  for (int i = 0; i < kPlaces - 1; ++i) {
     CopyTileIfAny<T>(params, block, shared, piece.kv_begin + i * kTile, i);
   }
   if constexpr (!T::kHasScoreWarps) {

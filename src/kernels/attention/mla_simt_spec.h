@@ -64,6 +64,12 @@ constexpr int32_t MlaScales(const MlaSimtSpec& s) {
   return s.kv_tile * (s.scale_blocks > 0 ? s.scale_blocks : 1);
 }
 
+/// The spec of tokens that have scales.
+constexpr MlaSimtSpec WithScales(MlaSimtSpec s, int32_t scale_blocks) {
+  s.scale_blocks = scale_blocks;
+  return s;
+}
+
 /// Queries, a tile of keys, weights, where tokens are, their scales, maxima and sums, the work, and
 /// a flag.
 constexpr int32_t SmemBytes(const MlaSimtSpec& s) {

@@ -48,6 +48,7 @@ struct MlaSpec {
   bool score_warps = false;       ///< scores have as many warps of their own; more than 2 stages
   int32_t kv_tile = 32;           ///< 16, 32 or 64
   int32_t num_stages = 2;         ///< tiles of keys in shared memory: 2, or 3 to 8 of 16 rows
+  int32_t raw_stages = 0;         ///< and of keys of 8 bits as they are: 2 to 8; 0: none
   int32_t kv_access_bytes = 16;   ///< to which rows of the cache are aligned: 1 to 16
   int32_t q_access_bytes = 16;    ///< and those of the queries
   int32_t out_access_bytes = 16;  ///< and of the output
@@ -71,6 +72,7 @@ constexpr void ForEachField(Self& self, Visit&& visit) {
   FLASHINFER_NAMED(score_warps)
   FLASHINFER_NAMED(kv_tile)
   FLASHINFER_NAMED(num_stages)
+  FLASHINFER_NAMED(raw_stages)
   FLASHINFER_NAMED(kv_access_bytes)
   FLASHINFER_NAMED(q_access_bytes)
   FLASHINFER_NAMED(out_access_bytes)
@@ -138,37 +140,78 @@ constexpr int32_t MlaScales(const MlaSpec& s) {
   return s.kv_tile * (s.scale_blocks > 0 ? s.scale_blocks : 1);
 }
 
-/// Queries, stages of keys, weights, where tokens are, scales of the stages, maxima and sums, the
-/// work, and a flag.
+/// Tiles of keys that are on their way, or there as they came.
+constexpr int32_t MlaCopyStages(const MlaSpec& s) {
+  return s.raw_stages > 0 ? s.raw_stages : s.num_stages;
+}
+
+/// Bytes of a tile of keys as they are, where these have a place of their own.
+constexpr int32_t MlaRawBytes(const MlaSpec& s) {
+  return s.raw_stages > 0 ? s.kv_tile * (s.ckv_columns + s.kpe_columns) : 16;
+}
+
+/// Queries, stages of keys, weights, and of the stages on their way: keys as they are, where tokens
+/// are, scales; then maxima and sums, the work, and a flag.
 constexpr int32_t SmemBytes(const MlaSpec& s) {
   return (MlaQueryElements(s) + s.num_stages * s.kv_tile * MlaRowStride(s) + MlaWeightElements(s)) *
              2 +
-         s.num_stages * (s.kv_tile * 16 + MlaScales(s) * 4) + MlaKeyWarps(s) * MlaRows(s) * 4 +
-         kPrefillBlockBytes + 16;
+         MlaCopyStages(s) * (MlaRawBytes(s) + s.kv_tile * 16 + MlaScales(s) * 4) +
+         MlaKeyWarps(s) * MlaRows(s) * 4 + kPrefillBlockBytes + 16;
 }
 
-/// What decides the spec of a batch.
+/// The spec of tokens that have scales, with the same tiles. Where keys would be converted in
+/// shared memory they are on their way: scores and weights take scales on, as keys would be rounded
+/// once more.
+constexpr MlaSpec WithScales(MlaSpec s, int32_t scale_blocks) {
+  if (s.raw_stages > 0) {
+    s.raw_stages = 0;
+    s.num_stages = 2;
+    s.column_warps = 4;
+    s.part_warps = 1;
+    s.score_warps = false;
+  }
+  s.scale_blocks = scale_blocks;
+  return s;
+}
+
+/// What decides the spec of a batch, of its lengths.
+struct MlaBatch {
+  int64_t rows;      ///< of a request, on average: its heads times tokens
+  int64_t requests;  ///< 0: the spec must be that of any batch
+};
+
 struct MlaShape {
   DType dtype_q;
   DType dtype_kv;
   DType dtype_out;
   int32_t head_dim_ckv;
   int32_t head_dim_kpe;
-  int64_t rows;        ///< of a request, on average: its heads times tokens
+  MlaBatch batch;
   int32_t smem_bytes;  ///< that a block may have
   bool soft_cap;
 };
 
-/// Tiles of up to 16 rows, the first that fits: 227 KB of shared memory, 163, 99, 64.
+/// Rows of a batch up to which tiles of 16 rows for few are faster than others; up to twice as many
+/// all of 16 rows are faster than larger ones. H200, 2026-12-01, keys of 8192 tokens, µs: 256 rows
+/// 54 against 56, and 100 to 110 of 64 rows; 384 rows 92 against 72; 512 rows 94, 87, 100; 1024
+/// rows 175, 155, 121. Of 512 to 2048 keys, tiles for few are 2 to 4 µs faster up to 2048 rows.
+inline constexpr int64_t kMlaFewRows = 256;
+
+/// Tiles of up to 16 rows. Caches of 8 bits have as many stages of keys as they are, and
+/// kMlaConvertedStages of what is multiplied.
 struct MlaAheadTiles {
+  bool is_for_few;  ///< of batches of up to kMlaFewRows, of which a multiprocessor has few
   int32_t column_warps;
   int32_t part_warps;
-  bool score_warps;
   int32_t kv_tile;
   int32_t num_stages;
 };
+inline constexpr int32_t kMlaConvertedStages = 3;
+
+/// The first that fits: 160 KB of shared memory, 80 twice a multiprocessor, 61; of 8 bits 197, 99,
+/// 89.
 inline constexpr MlaAheadTiles kMlaAheadTiles[] = {
-    {8, 2, true, 32, 5}, {8, 2, false, 32, 4}, {4, 2, false, 16, 5}, {4, 2, false, 16, 3}};
+    {true, 8, 2, 32, 4}, {false, 4, 2, 16, 4}, {false, 4, 2, 16, 3}};
 
 /// Columns of queries that a warp holds, in steps of 16: those of kpe come first, and with one
 /// warp.
@@ -177,9 +220,8 @@ constexpr int32_t MlaPartSteps(const MlaSpec& s) {
 }
 constexpr bool MlaCanBeAhead(const MlaSpec& s) { return s.kpe_columns / 16 <= MlaPartSteps(s); }
 
-/// Tiles for a shape; alignment and blocks of scales are the caller's. What does not fit into
-/// `smem_bytes` is tiles as small as can be.
-constexpr MlaSpec MakeMlaSpec(const MlaShape& shape) {
+/// What a shape says whatever the tiles are.
+constexpr MlaSpec MlaSpecOf(const MlaShape& shape) {
   MlaSpec s;
   s.dtype_q = shape.dtype_q;
   s.dtype_kv = shape.dtype_kv;
@@ -187,30 +229,58 @@ constexpr MlaSpec MakeMlaSpec(const MlaShape& shape) {
   s.ckv_columns = (shape.head_dim_ckv + 15) / 16 * 16;
   s.kpe_columns = (shape.head_dim_kpe + 15) / 16 * 16;
   s.soft_cap = shape.soft_cap;
-  const bool is_narrow = DecodeElementBytes(shape.dtype_kv) == 1;
-  // Only Run() sees whether tokens have scales: there is room for the smallest blocks.
-  const auto fits = [&s, is_narrow](int32_t bytes) {
-    MlaSpec scaled = s;
-    if (is_narrow) scaled.scale_blocks = (s.ckv_columns + 31) / 32;
-    return SmemBytes(scaled) <= bytes;
-  };
-  if (shape.rows <= 16 && shape.dtype_kv == shape.dtype_q) {
-    for (const MlaAheadTiles& tiles : kMlaAheadTiles) {
-      MlaSpec ahead = s;
-      ahead.column_warps = tiles.column_warps;
-      ahead.part_warps = tiles.part_warps;
-      ahead.score_warps = tiles.score_warps;
-      ahead.kv_tile = tiles.kv_tile;
-      ahead.num_stages = tiles.num_stages;
-      if (MlaCanBeAhead(ahead) && SmemBytes(ahead) <= shape.smem_bytes) return ahead;
-    }
+  return s;
+}
+
+constexpr bool MlaIsNarrow(const MlaSpec& s) { return DecodeElementBytes(s.dtype_kv) == 1; }
+
+/// Whether a block has room. Only Run() sees whether tokens have scales: the smallest blocks fit.
+constexpr bool MlaFits(const MlaSpec& s, int32_t smem_bytes) {
+  return SmemBytes(s) <= smem_bytes &&
+         (!MlaIsNarrow(s) || SmemBytes(WithScales(s, (s.ckv_columns + 31) / 32)) <= smem_bytes);
+}
+
+/// Puts the first tiles of 16 rows that fit into `s`, if there are any.
+constexpr bool SetAheadTiles(const MlaShape& shape, bool has_few_rows, MlaSpec& s) {
+  for (const MlaAheadTiles& tiles : kMlaAheadTiles) {
+    if (tiles.is_for_few && !has_few_rows) continue;
+    MlaSpec ahead = s;
+    ahead.column_warps = tiles.column_warps;
+    ahead.part_warps = tiles.part_warps;
+    ahead.score_warps = true;
+    ahead.kv_tile = tiles.kv_tile;
+    ahead.num_stages = MlaIsNarrow(s) ? kMlaConvertedStages : tiles.num_stages;
+    ahead.raw_stages = MlaIsNarrow(s) ? tiles.num_stages : 0;
+    if (!MlaCanBeAhead(ahead) || !MlaFits(ahead, shape.smem_bytes)) continue;
+    s = ahead;
+    return true;
   }
+  return false;
+}
+
+/// Tiles for a shape; alignment and blocks of scales are the caller's. What does not fit into
+/// `smem_bytes` is tiles as small as can be.
+constexpr MlaSpec MakeMlaSpec(const MlaShape& shape) {
+  MlaSpec s = MlaSpecOf(shape);
+  const int64_t rows = shape.batch.rows;
+  const bool has_few_rows = shape.batch.requests > 0 && rows * shape.batch.requests <= kMlaFewRows;
+  const bool has_some_rows =
+      shape.batch.requests > 0 && rows * shape.batch.requests <= 2 * kMlaFewRows;
+  if ((rows <= 16 || has_some_rows) && SetAheadTiles(shape, has_few_rows, s)) return s;
+  const auto fits = [&s](int32_t bytes) { return MlaFits(s, bytes); };
   // 64 rows: 8 warps with 128 outputs of each thread, which fill the registers. Up to 16 rows, two
   // blocks of a multiprocessor hide each other's waits where they fit.
-  s.row_tiles = shape.rows > 16 ? 2 : 1;
-  s.row_warps = shape.rows > 32 ? 2 : 1;
-  s.kv_tile = shape.rows > 16 ? 64 : 32;
-  if (s.row_tiles == 1 && !fits(shape.smem_bytes / 2 - 1024)) s.kv_tile = 64;
+  s.row_tiles = rows > 16 ? 2 : 1;
+  // Of 8 bits, 8 warps convert faster than 4 even where half of the rows are missing: 128 requests
+  // of 4096 keys and 32 heads in 339 µs against 399.
+  s.row_warps = rows > (MlaIsNarrow(s) ? 16 : 32) ? 2 : 1;
+  s.kv_tile = 32;
+  if (MlaIsNarrow(s) && rows > 16) {
+    s.raw_stages = 2;
+    if (fits(shape.smem_bytes)) return s;
+    s.raw_stages = 0;
+  }
+  if (rows > 16 || !fits(shape.smem_bytes / 2 - 1024)) s.kv_tile = 64;
   while (!fits(shape.smem_bytes) && s.kv_tile > 32) s.kv_tile /= 2;
   if (!fits(shape.smem_bytes)) s.row_warps = 1;
   while (!fits(shape.smem_bytes) && s.kv_tile > 16) s.kv_tile /= 2;

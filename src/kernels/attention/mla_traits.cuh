@@ -4,6 +4,7 @@
 
 #include "kernels/attention/mla_spec.h"
 #include "kernels/attention/prefill_traits.cuh"
+#include "kernels/ptx/barrier.cuh"
 
 namespace flashinfer::kernels::mla_mma {
 
@@ -32,6 +33,9 @@ struct Traits {
   static constexpr int kKvTile = kSpec.kv_tile;
   static constexpr int kStages = kSpec.num_stages;
   static constexpr bool kIsAhead = MlaIsAhead(kSpec);
+  /// Keys come to shared memory as they are, and are converted there.
+  static constexpr bool kConverts = kSpec.raw_stages > 0;
+  static constexpr int kCopyStages = MlaCopyStages(kSpec);
   static constexpr int kColumnWarps = kSpec.column_warps;
   static constexpr int kPartWarps = kSpec.part_warps;
   static constexpr bool kHasScoreWarps = kSpec.score_warps;
@@ -67,8 +71,13 @@ struct Traits {
   static_assert(kColumnWarps == 2 || kColumnWarps == 4 || (kColumnWarps == 8 && kIsAhead),
                 "column_warps must be 2 or 4, or with more than 2 stages 8");
   static_assert(kStages >= 2 && kStages <= 8, "num_stages must be 2 to 8");
-  static_assert(!kIsAhead || (kRows == 16 && kSpec.dtype_kv == kSpec.dtype_q),
-                "more than 2 stages are for 16 rows, and dtype_kv as dtype_q");
+  static_assert(!kIsAhead || kRows == 16, "more than 2 stages are for 16 rows");
+  static_assert(!kConverts || (DecodeElementBytes(kSpec.dtype_kv) == 1 && kScaleBlocks == 0),
+                "raw_stages are for a dtype_kv of 8 bits, without scale_blocks");
+  static_assert(!kConverts || (kCopyStages >= 2 && kCopyStages <= 8), "raw_stages must be 2 to 8");
+  static_assert(!kIsAhead || kSpec.dtype_kv == kSpec.dtype_q ||
+                    (kConverts && kStages == kMlaConvertedStages),
+                "of 8 bits, more than 2 stages are 3, with raw_stages");
   static_assert(!kIsAhead || kPartWarps * kKeyWarps == kColumnWarps,
                 "part_warps times keys of 8 or more must be column_warps");
   static_assert(kIsAhead ? kPartWarps == 2 || kPartWarps == 4 : kPartWarps == 1,
@@ -88,14 +97,22 @@ struct Traits {
     alignas(16) uint16_t q[MlaQueryElements(kSpec)];
     uint16_t kv[kStages][kKvTile * kStride];
     uint16_t weights[MlaWeightElements(kSpec)];  ///< ahead: scores
-    TokenRows tokens[kStages][kKvTile];
-    float scales[kStages][MlaScales(kSpec)];
+    uint8_t raw[kCopyStages][MlaRawBytes(kSpec)];
+    TokenRows tokens[kCopyStages][kKvTile];
+    float scales[kCopyStages][MlaScales(kSpec)];
     float rows[kKeyWarps][kRows];  ///< maxima of a tile's scores, and at the end sums
     Block block;
     alignas(16) uint32_t is_last;
   };
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
 };
+
+/// A barrier of all threads, whose warps come to it at places of their own: where they have roles,
+/// and where the compiler makes code of its own for warps that have nothing to do.
+template <class T>
+__device__ __forceinline__ void SyncWarps() {
+  ptx::barrier_sync<1, T::kThreads>();
+}
 
 template <class T>
 struct Warp : prefill_mma::Warp<T> {

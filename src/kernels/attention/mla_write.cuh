@@ -15,13 +15,13 @@ __device__ __forceinline__ void SumRows(const Block& block, const Warp<T>& w,
                                         prefill_mma::State<T>& state) {
   prefill_mma::SumRows<T>(state);
   if constexpr (T::kIsAhead) return;  // each warp had all weights
-  __syncthreads();                    // maxima were read
+  SyncWarps<T>();                     // maxima were read
 #pragma unroll
   for (int i = 0; i < 2 * T::kRowTiles; ++i) {
     const int row = w.RowOf(i / 2, i % 2);
     if (w.has_keys() && w.lane % 4 == 0) shared.rows[w.key_warp][row] = state.sum[i / 2][i % 2];
   }
-  __syncthreads();
+  SyncWarps<T>();
 #pragma unroll
   for (int i = 0; i < 2 * T::kRowTiles; ++i) {
     float& sum = state.sum[i / 2][i % 2];

@@ -23,6 +23,54 @@ inline MlaProblem MlaOf(DType q, DType kv, DType out, int32_t num_heads, int32_t
   return p;
 }
 
+/// A batch of many short requests, and of one that is longer: lengths about the edges of tiles.
+inline const std::vector<int32_t> kManyKvLens{0,  1,  15, 16, 17, 31, 32, 33, 47, 48,
+                                              49, 63, 64, 65, 5,  80, 96, 97, 2,  430};
+
+/// Many requests of few heads, and batches of many rows.
+template <class Add>
+void AddLargeMlaCases(const Add& add) {
+  for (DType t : {DType::kF16, DType::kBF16}) {
+    const std::vector<int32_t> one_each(kManyKvLens.size(), 1);
+    add(MlaOf(t, t, t, 16, 512, 64, 16), one_each, kManyKvLens);
+    add(MlaOf(t, t, DType::kF32, 13, 96, 24, 3), one_each, kManyKvLens);
+    add(MlaOf(t, t, t, 128, 512, 64, 64), {1, 2, 2}, {70, 5, 130}, true);
+    MlaProblem many_rows = MlaOf(t, t, DType::kF32, 16, 64, 16, 16);
+    add(many_rows, {40, 1, 5}, {150, 3, 133});
+    many_rows.window_left = 50;
+    many_rows.logits_soft_cap = 2.0f;
+    add(many_rows, {40, 1, 5}, {150, 3, 133});
+  }
+}
+
+/// Caches of 8 bits of the sizes that models have: many requests of few heads, and many heads.
+inline void AddWideNarrowMlaCases(std::vector<MlaCase>& cases) {
+  for (DType kv : {DType::kE4M3, DType::kE5M2, DType::kI8}) {
+    const bool is_integer = kv == DType::kI8;
+    MlaCase c;
+    c.problem = MlaOf(DType::kBF16, kv, DType::kBF16, 16, 512, 64, 16);
+    c.q_len.assign(kManyKvLens.size(), 1);
+    c.kv_len = kManyKvLens;
+    c.ckv_scale = is_integer ? 0.033f : 1.7f;
+    c.kpe_scale = is_integer ? 0.025f : 0.3f;
+    cases.push_back(c);
+    MlaCase heads = c;
+    heads.problem.num_heads = 128;
+    heads.q_len = {1, 2, 2};
+    heads.kv_len = {66, 5, 97};
+    cases.push_back(heads);
+    if (is_integer) continue;
+    for (MlaCase* narrow : {&c, &heads}) {
+      narrow->problem.head_dim_ckv = 96;  // rows of 8 bytes' alignment
+      narrow->problem.head_dim_kpe = 24;
+      cases.push_back(*narrow);
+      narrow->ckv_scale = 1;
+      narrow->num_scale_blocks = 3;
+      cases.push_back(*narrow);
+    }
+  }
+}
+
 /// Caches of 8 bits, with a scale or with one a block.
 inline void AddNarrowMlaCases(std::vector<MlaCase>& cases) {
   for (DType kv : {DType::kE4M3, DType::kE5M2, DType::kI8}) {
@@ -107,7 +155,9 @@ inline std::vector<MlaCase> MlaCases() {
   add(MlaOf(kBF16, kBF16, kBF16, 16, 64, 16, 16), {1, 1, 2}, {3000, 10, 900});
   add(MlaOf(kBF16, kBF16, kBF16, 16, 64, 16, 16), {1, 1, 1}, {3000, 10, 900});
   add(MlaOf(kBF16, kBF16, kBF16, 2, 64, 16, 16), {130, 3}, {2, 0});
+  AddLargeMlaCases(add);
   AddNarrowMlaCases(cases);
+  AddWideNarrowMlaCases(cases);
   return cases;
 }
 
