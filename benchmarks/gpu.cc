@@ -11,6 +11,7 @@
 
 #include "cuda/device.h"
 #include "flashinfer/flashinfer.h"
+#include "gpu_mla.h"
 #include "gpu_prefill.h"
 #include "gpu_quantize.h"
 #include "gpu_sampling.h"
@@ -55,6 +56,16 @@ class Report {
     fmt::print("{:44} {:9.2f} {:7.0f} T {:6.0f}%\n", op + " " + text, us, tflop_per_s,
                100 * tflop_per_s / kMultiplyTflopPerS);
     Write(op, text, backend, us, "tflop_per_s", tflop_per_s, tflop_per_s / kMultiplyTflopPerS);
+  }
+
+  /// Whichever binds.
+  void MeasureEither(const std::string& op, const std::string& text, double bytes, double flops,
+                     const std::function<void(Stream)>& run, const std::string& backend) {
+    if (bytes * kMultiplyTflopPerS * 1e3 >= flops * kReadGbPerS) {
+      Measure(op, text, bytes, run, backend);
+    } else {
+      MeasureFlops(op, text, flops, run, backend);
+    }
   }
 
   bool Wants(const std::string& op) const { return op_.empty() || op_ == op; }
@@ -363,6 +374,9 @@ void MeasureAll(Report& report) {
   MeasurePrefills(
       [&](const std::string& op, const std::string& text) { return report.Wants(op, text); },
       [&](auto&&... arguments) { report.MeasureFlops(arguments..., "cuda.mma"); }, kDevice);
+  MeasureMla([&](const std::string& text) { return report.Wants("batch_mla", text); },
+             [&](auto&&... arguments) { report.MeasureEither("batch_mla", arguments...); },
+             kDevice);
   for (int64_t num_rows : {1, 128, 8192}) {
     MeasureQuantize([&](const std::string& op) { return report.Wants(op); },
                     [&](auto&&... arguments) { report.Measure(arguments...); }, kDevice, num_rows,
