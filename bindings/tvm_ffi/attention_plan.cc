@@ -50,6 +50,11 @@ void AttentionPlanObject::UseWorkspace(const TensorView& block) {
   block_bytes_ = bytes;
 }
 
+AttentionPlanObject::Form AttentionPlanObject::FormOf(const AttentionTables& tables) {
+  if (!tables.last_page_len.defined()) return Form::kRagged;
+  return tables.qo_indptr.defined() ? Form::kPaged : Form::kDecode;
+}
+
 void AttentionPlanObject::Read(const Bytes& record) {
   const AttentionRecord read = ReadAttentionRecord(record);
   const Backend backend = BackendOf(record, sizeof(AttentionRecord));
@@ -82,9 +87,7 @@ void AttentionPlanObject::Plan(const Bytes& record, AttentionTables tables) {
                            &tables.mask.prefix_len};
   FetchTables(copies_, on_host);
   const Stream stream = CurrentStream(workspace_.device());
-  const Form form = !tables.last_page_len.defined() ? Form::kRagged
-                    : tables.qo_indptr.defined()    ? Form::kPaged
-                                                    : Form::kDecode;
+  const Form form = FormOf(tables);
   on_device_.reset();
   PlanAs(form, tables, stream);
   Keep(tables.qo_indptr, qo_indptr_);
@@ -97,12 +100,13 @@ void AttentionPlanObject::Plan(const Bytes& record, AttentionTables tables) {
 }
 
 void AttentionPlanObject::PlanOnDevice(const Bytes& record, const AttentionTables& tables,
-                                       int64_t max_tokens) {
-  const Form form = tables.qo_indptr.defined() ? Form::kPaged : Form::kDecode;
+                                       int64_t max_tokens, int64_t max_keys) {
+  const Form form = FormOf(tables);
   form_ = Form::kNone;  // half a plan must not run
   Read(record);
   on_device_ = tables;
   max_tokens_ = max_tokens;
+  max_keys_ = max_keys;
   PlanOnDeviceAs(form, CurrentStream(workspace_.device()));
   form_ = form;
 }
@@ -113,9 +117,13 @@ void AttentionPlanObject::PlanOnDeviceAs(Form form, Stream stream) {
   if (form == Form::kDecode) {
     if (!decode_) decode_.emplace(workspace_);
     decode_->PlanOnDevice(problem_, pages, backend, stream);
-  } else {
+  } else if (form == Form::kPaged) {
     if (!paged_) paged_.emplace(workspace_);
     paged_->PlanOnDevice(problem_, on_device_->qo_indptr, pages, max_tokens_, backend, stream);
+  } else {
+    if (!ragged_) ragged_.emplace(workspace_);
+    ragged_->PlanOnDevice(problem_, on_device_->qo_indptr, on_device_->indptr, max_tokens_,
+                          max_keys_, backend, stream);
   }
 }
 
@@ -125,6 +133,8 @@ void AttentionPlanObject::ReplanOnDevice() const {
     decode_->Replan(stream);
   } else if (form_ == Form::kPaged) {
     paged_->Replan(stream);
+  } else if (form_ == Form::kRagged) {
+    ragged_->Replan(stream);
   } else {
     throw Error(ErrorKind::kInvalidArgument, "plan() failed before, and there is nothing to renew");
   }
@@ -240,12 +250,12 @@ void Plan(const AttentionPlan& plan, const Bytes& record, const TensorView& work
   plan->Plan(record, tables);
 }
 
-/// All tables on the device; without `qo_indptr` a decode.
+/// All tables on the device; without `qo_indptr` a decode, without `last_page_len` not in pages.
 void PlanOnDevice(const AttentionPlan& plan, const Bytes& record, const TensorView& workspace,
                   const TensorView& qo_indptr, const TensorView& indptr, const TensorView& indices,
-                  const TensorView& last_page_len, int64_t max_tokens) {
+                  const TensorView& last_page_len, int64_t max_tokens, int64_t max_keys) {
   plan->UseWorkspace(workspace);
-  plan->PlanOnDevice(record, {qo_indptr, indptr, indices, last_page_len, {}}, max_tokens);
+  plan->PlanOnDevice(record, {qo_indptr, indptr, indices, last_page_len, {}}, max_tokens, max_keys);
 }
 
 void ReplanOnDevice(const AttentionPlan& plan) { plan->ReplanOnDevice(); }

@@ -46,9 +46,9 @@ class AttentionPlanObject : public tvm::ffi::Object {
   /// `record` is one of attention_record.h. Lengths may be on a device, which is then waited for.
   void Plan(const tvm::ffi::Bytes& record, AttentionTables tables);
   /// Of lengths that are on the device, as are all tables: for a graph that ReplanOnDevice()
-  /// prepares for another batch.
+  /// prepares for another batch. `max_keys` is of keys that are not in pages.
   void PlanOnDevice(const tvm::ffi::Bytes& record, const AttentionTables& tables,
-                    int64_t max_tokens);
+                    int64_t max_tokens, int64_t max_keys);
   void ReplanOnDevice() const;
   /// The same batch under another problem.
   void Change(const tvm::ffi::Bytes& record);
@@ -63,6 +63,7 @@ class AttentionPlanObject : public tvm::ffi::Object {
  private:
   enum class Form : uint8_t { kNone, kDecode, kPaged, kRagged };
 
+  static Form FormOf(const AttentionTables& tables);
   void Read(const tvm::ffi::Bytes& record);
   void PlanAs(Form form, const AttentionTables& tables, Stream stream);
   void PlanOnDeviceAs(Form form, Stream stream);
@@ -82,6 +83,7 @@ class AttentionPlanObject : public tvm::ffi::Object {
   Form form_ = Form::kNone;
   std::optional<AttentionTables> on_device_;
   int64_t max_tokens_ = 0;
+  int64_t max_keys_ = 0;
   AttentionProblem problem_;
   KvLayout layout_ = KvLayout::kNHD;
   std::vector<int32_t> qo_indptr_;

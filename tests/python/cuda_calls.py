@@ -230,7 +230,7 @@ def test_plans_on_the_device():
             if step == 0:
                 getattr(lib, f"{kind}_plan_on_device")(
                     plans[0], device_record, workspace, None if is_decode else graph.tables[0],
-                    *graph.tables[1:], most)
+                    *graph.tables[1:], most, *([0] if kind == "attention" else []))
             else:
                 getattr(lib, f"{kind}_replan_on_device")(plans[0])
             masks = [None, None] if kind == "attention" else []

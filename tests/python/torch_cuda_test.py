@@ -202,6 +202,30 @@ def test_graph_of_prefill(rng):
         check_attention(cuda, out, lse, expected(batch, q, lens), "float16")
 
 
+def test_graph_of_prefill_without_pages(rng):
+    q, k, v = (values(n, h, DIM, dtype=torch.float16) for n, h in (
+        (100, HEADS), (900, KV_HEADS), (900, KV_HEADS)))
+    wrapper = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(
+        workspace(), use_cuda_graph=True, qo_indptr_buf=table(0, 0, 0, 0),
+        kv_indptr_buf=table(0, 0, 0, 0))
+    graph = None
+    for q_lens, kv_lens in (([33, 7, 60], [40, 30, 100]), ([60, 7, 33], [300, 500, 100]),
+                            ([1, 0, 99], [0, 50, 99])):
+        starts = [[0, *np.cumsum(n).tolist()] for n in (q_lens, kv_lens)]
+        wrapper.plan(*[table(*s) for s in starts], HEADS, KV_HEADS, DIM, causal=True,
+                     q_data_type=torch.float16)
+        if graph is None:
+            graph, (out, lse) = captured(lambda: wrapper.run(q, k, v, return_lse=True))
+        q.normal_()
+        out.fill_(float("nan"))
+        graph.replay()
+        parts = [attention(*[cuda.read(x)[s[b]:s[b + 1]] for x, s in
+                             ((q, starts[0]), (k, starts[1]), (v, starts[1]))], causal=True)
+                 for b in range(3)]
+        check_attention(cuda, out, lse, tuple(np.concatenate(part) for part in zip(*parts)),
+                        "float16")
+
+
 def test_graph_of_decode_that_rotates(rng):
     """By the kernels of prefill."""
     count, most = 3, 400

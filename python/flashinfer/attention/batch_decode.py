@@ -180,8 +180,8 @@ class BatchDecodeWithPagedKVCacheWrapper(PlannedWrapper):
                 copy_into("paged_kv_indices_buffer", self._paged_kv_indices_buf, indices)
                 indices = self._paged_kv_indices_buf
             graph = ((self._qo_indptr_buf(q_len_per_req), self._paged_kv_indptr_buf,
-                      self._paged_kv_indices_buf, self._paged_kv_last_page_len_buf), num_rows,
-                     num_rows)
+                      self._paged_kv_indices_buf, self._paged_kv_last_page_len_buf),
+                     (num_rows, 0), num_rows)
         else:
             indices = on_device(indices, self._float_workspace_buffer)
             self._paged_kv_indptr_buf = indptr

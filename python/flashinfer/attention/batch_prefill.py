@@ -197,7 +197,7 @@ class BatchPrefillWithPagedKVCacheWrapper(PlannedWrapper):
             n = self._fixed_batch_size
             graph = ((self._qo_indptr_buf, self._paged_kv_indptr_buf[:n + 1],
                       self._paged_kv_indices_buf, self._paged_kv_last_page_len_buf[:n]),
-                     self._max_total_num_rows, num_rows)
+                     (self._max_total_num_rows, 0), num_rows)
         else:
             self._qo_indptr_buf = qo_indptr
             self._paged_kv_indptr_buf = paged_kv_indptr

@@ -61,6 +61,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
         self._custom_mask_buf = custom_mask_buf
         self._mask_indptr_buf = mask_indptr_buf
         self._max_total_num_rows = None
+        self._max_keys = 0  # of any plan() for a graph: a larger one changes no address
 
     def plan(self, qo_indptr: Tensor, kv_indptr: Tensor, num_qo_heads: int, num_kv_heads: int,
              head_dim_qk: int, head_dim_vo: int | None = None, custom_mask: Tensor | None = None,
@@ -93,7 +94,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             rows = host(rows)
         elif seq_lens is max_sequence_kv is None:
             self._begin_plan(rows, keys, None)
-        if not (seq_lens is max_sequence_kv is None):
+        if self._use_cuda_graph or not (seq_lens is max_sequence_kv is None):
             keys = host(keys)
         for name, given, indptr in (("seq_lens", seq_lens, keys),
                                     ("seq_lens_q", seq_lens_q, rows)):
@@ -114,12 +115,17 @@ class BatchPrefillWithRaggedKVCacheWrapper(PlannedWrapper):
             q_data_type, kv_data_type, o_data_type, num_qo_heads, num_kv_heads, head_dim_qk,
             head_dim_vo, 0, mask_mode, split_tokens(fixed_split_size, disable_split_kv, 1),
             pos_encoding_mode, window_left, logits_soft_cap, sm_scale, rope_scale, rope_theta)
+        graph = None
         if self._use_cuda_graph:
-            self._fill_buffers(qo_indptr, kv_indptr, int(rows[-1]))
+            num_rows = int(rows[-1])
+            self._fill_buffers(qo_indptr, kv_indptr, num_rows)
+            self._max_keys = max(self._max_keys, int(keys[-1]))
+            graph = ((self._qo_indptr_buf, self._kv_indptr_buf[:self._fixed_batch_size + 1], None,
+                      None), (self._max_total_num_rows, self._max_keys), num_rows)
         else:
             self._qo_indptr_buf = qo_indptr
             self._kv_indptr_buf = kv_indptr
-        self._plan_with(fields, rows, keys, None, None, mask, prefix_len)
+        self._plan_with(fields, rows, keys, None, None, mask, prefix_len, graph)
 
     begin_forward = plan
 

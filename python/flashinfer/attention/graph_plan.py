@@ -8,10 +8,10 @@ from .record import MASK_CAUSAL, MASK_NONE
 _MOST_REQUESTS = 4096  # of a plan on the device
 
 
-def is_planned_on_device(fields, variant, last_page_len):
+def is_planned_on_device(fields, variant, num_requests):
     """Whether attention's problem can be; else the host plans, and a recording serves one plan."""
     return (fields["mask"] in (MASK_NONE, MASK_CAUSAL) and fields["fixed_split_size"] == 0
-            and len(last_page_len) <= _MOST_REQUESTS and (variant is None or variant.is_sinks))
+            and num_requests <= _MOST_REQUESTS and (variant is None or variant.is_sinks))
 
 
 class GraphPlan:
@@ -32,20 +32,21 @@ class GraphPlan:
         self._rows = None  # of the recording
         self._has_spare = False
 
-    def plan(self, record, tables, buffers, max_rows, num_rows):
-        """`tables` are the host's, `buffers` hold the same on the device."""
+    def plan(self, record, tables, buffers, maxima, num_rows):
+        """`tables` are the host's, `buffers` hold the same on the device. `maxima` are what the
+        library's function ends with: the most rows, and of attention the most keys in a row."""
         owner = self._owner
         workspace = owner._float_workspace_buffer
-        key = (record, workspace_address(workspace), max_rows)
+        key = (record, workspace_address(workspace), *maxima)
         if key == self._key:
             getattr(lib, f"{self._kind}_replan_on_device")(owner._plan)
         else:
             self._key = None
             getattr(lib, f"{self._kind}_plan_on_device")(owner._plan, record, workspace, *buffers,
-                                                         max_rows)
+                                                         *maxima)
             self._key = key
-        self._rows = max_rows
-        self._has_spare = num_rows != max_rows
+        self._rows = maxima[0]
+        self._has_spare = num_rows != self._rows
         if self._has_spare:
             if self._spare is None:
                 make = getattr(lib, f"{self._kind}_plan_make")

@@ -159,7 +159,7 @@ class BatchMLAPagedAttentionWrapper(MlaWrapper):
             self._most_rows = max(self._most_rows, num_rows)
             sizes = (num_requests + 1, num_requests + 1, len(kv_indices), num_requests)
             graph = ([buffer[:size] for buffer, size in zip(self._buffers.values(), sizes)],
-                     self._most_rows, num_rows)
+                     (self._most_rows,), num_rows)
         self._head_dim_kpe = head_dim_kpe
         self._plan_with(fields, q_data_type,
                         (qo_indptr, kv_indptr,

@@ -133,14 +133,15 @@ class PlannedWrapper:
     def _plan_with(self, fields, qo_indptr, indptr, indices, last_page_len, mask=None,
                    prefix_len=None, graph=None):
         """Plans; tables are those of attention_plan() of the binding. `graph`: the buffers of a
-        graph that hold them, the most rows of q, and how many there are."""
+        graph that hold them, the most rows of q and of keys in a row, and how many rows there
+        are."""
         own, record = fields, self._problem_record
         if self._asked is not None:
             fields, record = self._with(own, self._asked)
         self._record = None  # half a plan must not run
         tables = (qo_indptr, indptr, indices, last_page_len, mask, prefix_len)
         if graph is not None and self._device[0] == 2 and is_planned_on_device(
-                fields, self._variant, last_page_len):
+                fields, self._variant, self._fixed_batch_size):
             if self._graph_plan is None:
                 self._graph_plan = GraphPlan(self, "attention")
             self._graph_plan.plan(record, tables, *graph)
