@@ -71,6 +71,10 @@ def test_decode(tensors, rng, q_len, kv_dtype, layout):
                                                    **options)
     assert got.dtype == tensors.dtype("float16")
     check_attention(tensors, got, None, want, "bfloat16")
+    log2 = tensors.make([0.2 / np.log(2)], "float32")
+    got = decode.trtllm_batch_decode_with_kv_cache(*given, bmm1_scale_log2=log2,
+                                                   **{**options, "bmm1_scale": 7.0})
+    check_attention(tensors, got, None, want, "bfloat16")
 
 
 def test_requests_of_different_lengths(tensors, rng):
@@ -201,7 +205,7 @@ def test_errors_name_the_argument(tensors, rng):
               if tensors.name != "cuda" else [])):  # where they cannot be read
         with pytest.raises(ValueError, match=match):
             run(*args)
-    for options in ({"kv_cache_sf": (1, 2)}, {"o_sf_scale": 1.0}, {"bmm1_scale_log2": batch.lens},
+    for options in ({"kv_cache_sf": (1, 2)}, {"o_sf_scale": 1.0},
                     {"skip_softmax_threshold_scale_factor": 1.0},
                     {"enable_block_sparse_attention": True}, {"uses_shared_paged_kv_idx": False}):
         with pytest.raises(NotImplementedError, match=next(iter(options))):

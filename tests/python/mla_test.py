@@ -188,11 +188,66 @@ def test_tables(tensors, rng, q_len, dtype, v_scale):
                     lse_limit=1e-2)
     same = mla.xqa_batch_decode_with_kv_cache_mla(*given, bmm1_scale=0.1, bmm2_scale=v_scale)
     assert (tensors.read(same) == tensors.read(out)).all()
-    for name, value in (("sinks", query), ("enable_dcp", True)):
-        with pytest.raises(NotImplementedError, match=name):
-            mla.trtllm_batch_decode_with_kv_cache_mla(*given, **{name: value})
+    with pytest.raises(NotImplementedError, match="sinks"):
+        mla.trtllm_batch_decode_with_kv_cache_mla(*given, sinks=query)
     with pytest.raises(ValueError, match="kv_cache"):
         mla.trtllm_batch_decode_with_kv_cache_mla(query, batch.ckv, *given[2:])
+
+
+@pytest.mark.parametrize("q_lens", [[1, 1, 1], [3, 5, 1]])
+@pytest.mark.parametrize("world", [1, 3])
+def test_keys_shared_among_ranks(tensors, rng, q_lens, world):
+    kv_lens = [30, 9, 1]
+    batch = Batch(tensors, rng, kv_lens, dtype="float16")
+    query = tensors.make(rng.standard_normal((sum(q_lens), HEADS, CKV + KPE)), "float16")
+    rows = np.concatenate([[0], np.cumsum(q_lens)]).astype(np.int32)
+    both = tensors.read(batch.both)
+    states = []
+    for rank in range(world):
+        cache, table, lens = np.full((20, PAGE, CKV + KPE), np.nan), [], []
+        for b, n in enumerate(kv_lens):
+            local = both[batch.slots[b]][rank::world]
+            pages = rng.permutation(20)[:5] if not table else np.setdiff1d(
+                np.arange(20), np.concatenate(table))[:5]
+            t = np.arange(len(local))
+            cache[pages[t // PAGE], t % PAGE] = local
+            table.append(pages)
+            lens.append(len(local))
+        states.append(mla.trtllm_batch_decode_with_kv_cache_mla(
+            query, tensors.make(cache, "float16"), workspace(tensors), 128, CKV, KPE,
+            tensors.make(np.array(table, np.int32)), tensors.make(np.array(lens, np.int32)), 30,
+            bmm1_scale=0.1, return_lse=True, cum_seq_lens_q=tensors.make(rows), enable_dcp=True,
+            cp_world=world, cp_rank=rank,
+            causal_seqlens_kv_global=tensors.make(np.array(kv_lens, np.int32))))
+    out, lse = (np.stack([tensors.read(state[i]).astype(np.float64) for state in states])
+                for i in range(2))
+    most = lse.max(axis=0)
+    weights = 2.0 ** (lse - np.where(np.isfinite(most), most, 0))
+    total = weights.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        merged = np.where(total[..., None] > 0, (weights[..., None] * out).sum(axis=0)
+                          / total[..., None], 0), most + np.log2(total)
+    want = expected(tensors, batch, query[..., :CKV], query[..., CKV:], q_lens, causal=True,
+                    sm_scale=0.1)
+    check_attention(tensors, *(tensors.make(x, d) for x, d in zip(merged, ("float32",) * 2)), want,
+                    "float16", lse_limit=1e-2)
+
+
+def test_arguments_of_ranks_are_checked(tensors, rng):
+    batch = Batch(tensors, rng, [30], dtype="float16")
+    query = tensors.make(rng.standard_normal((1, 1, HEADS, CKV + KPE)), "float16")
+    table, lens = np.full((1, 5), 0, np.int32), tensors.make(batch.kv_lens)
+    given = (query, batch.both, workspace(tensors), 128, CKV, KPE, tensors.make(table), lens, 30)
+    run = mla.trtllm_batch_decode_with_kv_cache_mla
+    ranks = {"enable_dcp": True, "return_lse": True, "causal_seqlens_kv_global": lens}
+    for words, wrong in (("of no use without enable_dcp", {"cp_world": 2}),
+                         ("return_lse: is False", {**ranks, "return_lse": False}),
+                         ("cp_world, cp_rank: are 2 and 2", {**ranks, "cp_world": 2, "cp_rank": 2}),
+                         ("causal_seqlens_kv_global: is None",
+                          {**ranks, "causal_seqlens_kv_global": None}),
+                         ("sparse_mla_top_k: cannot be", {**ranks, "sparse_mla_top_k": 5})):
+        with pytest.raises(ValueError, match=words):
+            run(*given, **wrong)
 
 
 @pytest.mark.parametrize("q_dtype", ["bfloat16", "float8_e4m3fn"])

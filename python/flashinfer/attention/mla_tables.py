@@ -103,6 +103,46 @@ def _with_pages_of_a_token(cache):
     return flat
 
 
+def _keys_of_a_rank(block_tables, seq_lens, rows, page_size, bounds, world, rank):
+    """(indptr, indices, lengths) of the local keys that each query sees, of NumPy lengths and rows.
+
+    The rank has the keys at positions world · i + rank of each request, whose newest query sees
+    those before `bounds`, and a query before it one less."""
+    import numpy
+
+    requests = numpy.repeat(numpy.arange(len(seq_lens)), numpy.diff(rows))
+    behind = rows[1:][requests] - 1 - numpy.arange(len(requests))  # newer queries of the request
+    seen = (bounds[requests] - behind - rank + world - 1) // world
+    lens = numpy.clip(seen, 0, seq_lens[requests])
+    table = block_tables[like(requests, block_tables)]
+    indptr, indices, _ = listed_pages(table, lens, page_size)
+    return indptr, indices, lens
+
+
+def _check_ranks(enable_dcp, cp_world, cp_rank, bounds, return_lse, num_requests, top_k):
+    """The bounds as NumPy, where keys are shared among ranks; else None."""
+    if not enable_dcp:
+        if cp_world != 1 or cp_rank != 0 or bounds is not None:
+            raise ValueError(f"cp_world, cp_rank, causal_seqlens_kv_global: are {cp_world}, "
+                             f"{cp_rank} and {'None' if bounds is None else 'given'}, but are of "
+                             "no use without enable_dcp")
+        return None
+    if not return_lse:
+        raise ValueError("return_lse: is False, but states of ranks are merged by their logarithms")
+    if top_k:
+        raise ValueError("sparse_mla_top_k: cannot be had along with enable_dcp")
+    if cp_world < 1 or not 0 <= cp_rank < cp_world:
+        raise ValueError(f"cp_world, cp_rank: are {cp_world} and {cp_rank}, expected a rank below "
+                         "the ranks there are")
+    if bounds is None:
+        raise ValueError("causal_seqlens_kv_global: is None, but is needed with enable_dcp")
+    bounds = lens_of(bounds)
+    if len(bounds) != num_requests:
+        raise ValueError(f"causal_seqlens_kv_global: has {len(bounds)} numbers, expected "
+                         f"{num_requests}")
+    return bounds
+
+
 def trtllm_batch_decode_with_kv_cache_mla(
         query: Tensor, kv_cache: Tensor | tuple[Tensor, Tensor], workspace_buffer: Tensor,
         qk_nope_head_dim: int, kv_lora_rank: int, qk_rope_head_dim: int, block_tables: Tensor,
@@ -145,17 +185,21 @@ def trtllm_batch_decode_with_kv_cache_mla(
         lse: ``[num_tokens, num_heads]`` float32; made when wanted.
         return_lse: also returns `lse`, base-2 logarithms.
         cum_seq_lens_q, max_q_len: rows of q, where requests differ.
-        sinks, skip_softmax_threshold_scale_factor, enable_dcp, causal_seqlens_kv_global,
-            use_fp16_softmax: not given; uses_shared_paged_kv_idx: True; kv_scale_format:
-            ``"auto"``. Others raise NotImplementedError.
+        enable_dcp: keys are shared among cp_world ranks, and the cache has those at positions
+            ``cp_world · i + cp_rank`` of each request; seq_lens counts these. Results of all ranks
+            are to be merged, so return_lse is needed.
+        causal_seqlens_kv_global: with enable_dcp ``[num_requests]``: the newest token sees the keys
+            of all ranks before this position, and a token before it one less.
+        sinks, skip_softmax_threshold_scale_factor, use_fp16_softmax: not given;
+            uses_shared_paged_kv_idx: True; kv_scale_format: ``"auto"``. Others raise
+            NotImplementedError.
 
     Returns:
         `out`, or (out, lse).
     """
     refuse(sinks=sinks,
            skip_softmax_threshold_scale_factor=skip_softmax_threshold_scale_factor,
-           enable_dcp=enable_dcp or cp_world != 1 or cp_rank != 0,
-           causal_seqlens_kv_global=causal_seqlens_kv_global, use_fp16_softmax=use_fp16_softmax,
+           use_fp16_softmax=use_fp16_softmax,
            uses_shared_paged_kv_idx=None if uses_shared_paged_kv_idx else "False",
            kv_scale_format=None if kv_scale_format == "auto" else kv_scale_format)
     if backend not in ("auto", "trtllm-gen", "xqa", "fa2", "fa3"):
@@ -169,7 +213,13 @@ def trtllm_batch_decode_with_kv_cache_mla(
     check_most("max_q_len", max_q_len, rows[1:] - rows[:-1])
     if workspace_address(workspace_buffer) % 16:
         raise ValueError("workspace_buffer: is not aligned to 16 bytes")
-    if sparse_mla_top_k:
+    bounds = _check_ranks(enable_dcp, cp_world, cp_rank, causal_seqlens_kv_global, return_lse,
+                          len(lens), sparse_mla_top_k)
+    if bounds is not None:
+        indptr, indices, lens = _keys_of_a_rank(block_tables, lens, rows, cache.shape[1], bounds,
+                                                cp_world, cp_rank)
+        rows = even_indptr(flat.shape[0], 1)
+    elif sparse_mla_top_k:
         cache = _with_pages_of_a_token(cache)
         indptr, indices, lens = _chosen_tokens(block_tables, sparse_mla_top_k,
                                                sparse_mla_top_k_lens, lens, rows)

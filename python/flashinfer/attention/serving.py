@@ -2,6 +2,7 @@
 """The original's stateless entry points for serving engines, over tables of pages."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._tensors import Tensor
@@ -62,6 +63,7 @@ def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Te
         seq_lens: ``[num_requests]``: keys of each request, the new tokens among them.
         max_seq_len: at least the largest of them.
         bmm1_scale: what q · k is multiplied with: a number or a tensor of one.
+        bmm1_scale_log2: in place of bmm1_scale: that times log2(e).
         bmm2_scale: what the output is multiplied with, likewise.
         window_left: keys left of its own position that a query sees; -1: all.
         out: ``[num_tokens, num_qo_heads, head_dim]``; made when None.
@@ -78,7 +80,7 @@ def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Te
         lse: ``[num_tokens, num_qo_heads]`` float32; made when wanted.
         return_lse: also returns `lse`, base-2 logarithms.
         o_sf_scale, o_sf_vec_size, kv_cache_sf, skip_softmax_threshold_scale_factor,
-            bmm1_scale_log2, enable_block_sparse_attention, bf16q_fp8kv_transform_mode: not given;
+            enable_block_sparse_attention, bf16q_fp8kv_transform_mode: not given;
             uses_shared_paged_kv_idx: True. Others raise NotImplementedError.
 
     Returns:
@@ -86,7 +88,6 @@ def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Te
     """
     refuse(o_sf_scale=o_sf_scale, o_sf_vec_size=o_sf_vec_size, kv_cache_sf=kv_cache_sf,
            skip_softmax_threshold_scale_factor=skip_softmax_threshold_scale_factor,
-           bmm1_scale_log2=bmm1_scale_log2,
            enable_block_sparse_attention=enable_block_sparse_attention,
            bf16q_fp8kv_transform_mode=bf16q_fp8kv_transform_mode,
            uses_shared_paged_kv_idx=None if uses_shared_paged_kv_idx else "False")
@@ -98,10 +99,13 @@ def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Te
         check_most("max_q_len", max_q_len, rows[1:] - rows[:-1])
     k, v = split_cache(kv_cache)
     v_scale = number("bmm2_scale", bmm2_scale)
+    if bmm1_scale_log2 is None:
+        sm_scale = number("bmm1_scale", bmm1_scale)
+    else:
+        sm_scale = number("bmm1_scale_log2", bmm1_scale_log2) * math.log(2)
     return _decode(query, k, v, workspace_buffer, block_tables, lens, mask, rows,
-                   kv_layout=kv_layout, sm_scale=number("bmm1_scale", bmm1_scale),
-                   window_left=window_left, scales=(1.0, 1.0, v_scale), sinks=sinks, out=out,
-                   out_dtype=out_dtype, lse=lse, return_lse=return_lse)
+                   kv_layout=kv_layout, sm_scale=sm_scale, window_left=window_left,
+                   scales=(1.0, 1.0, v_scale), sinks=sinks, out=out, out_dtype=out_dtype, lse=lse, return_lse=return_lse)
 
 
 def xqa_batch_decode_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[Tensor, Tensor],
