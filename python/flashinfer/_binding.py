@@ -68,6 +68,8 @@ def _exported(name, function, as_tensor):
     Under torch.compile, the torch op of that name."""
 
     def eager(*args):
+        if "jax" in sys.modules:
+            _refuse_unwritable(name, args)
         try:
             return function(*args)
         except BufferError:  # raised while arguments are converted: nothing has run yet
@@ -78,6 +80,8 @@ def _exported(name, function, as_tensor):
     def call(*args):
         if _compiling.ask():
             return _as_torch_op(name, args)
+        if "jax" in sys.modules:
+            _refuse_unwritable(name, args)
         try:  # as eager(), without another call
             return function(*args)
         except BufferError:
@@ -88,6 +92,18 @@ def _exported(name, function, as_tensor):
     call.eager = eager
     call.function = function
     return call
+
+
+def _refuse_unwritable(name, args):
+    """Raises for an array of JAX, which gives its memory away by DLPack, where it would be written
+    to."""
+    from ._tensors import is_of_jax
+    from .signatures import written_arguments
+
+    for place, argument in written_arguments(name).items():
+        if place < len(args) and is_of_jax(args[place]):
+            raise ValueError(f"{argument}: is an array of JAX, which cannot be written to; "
+                             "accepted: tensors of torch, arrays of NumPy and CuPy")
 
 
 def _as_torch_op(name, args):

@@ -26,6 +26,12 @@ def framework_of(x):
     return sys.modules[name]
 
 
+def is_of_jax(x):
+    """Whether it is an array of JAX, which never changes."""
+    return "jax" in sys.modules and any(
+        base.__module__.partition(".")[0] == "jax" for base in type(x).__mro__)
+
+
 def _framework_name(kind):
     for base in kind.__mro__:
         name = base.__module__.partition(".")[0]
@@ -132,6 +138,18 @@ def dense(x):
     if hasattr(x, "contiguous"):
         return x.contiguous()
     return framework_of(x).ascontiguousarray(x)
+
+
+def stride_of(x, dim):
+    """Elements between neighbours in a dimension; arrays of JAX are dense."""
+    if hasattr(x, "strides"):
+        return x.strides[dim] // x.itemsize
+    if hasattr(x, "stride"):
+        return x.stride(dim)
+    stride = 1
+    for size in x.shape[dim % len(x.shape) + 1:]:
+        stride *= size
+    return stride
 
 
 def as_bytes(x):

@@ -3,7 +3,7 @@
 import warnings
 
 from .._errors import BackendSupportedError
-from .._tensors import dtype_name
+from .._tensors import dtype_name, is_of_jax
 
 
 def _module(tensor):
@@ -22,13 +22,23 @@ def host(tensor):
 def as_numpy(tensor):
     """A NumPy array of integers or booleans: a view where that is possible."""
     tensor = host(tensor)
-    return tensor.numpy() if _module(tensor) == "torch" else tensor
+    module = _module(tensor)
+    if module == "torch":
+        return tensor.numpy()
+    if module == "numpy":
+        return tensor
+    import numpy
+
+    return numpy.asarray(tensor)
 
 
 def workspace_address(buffer):
-    """Where a tensor of any framework begins; 0 when it does not say."""
+    """Where a tensor of any framework that can be written to begins; 0 when it does not say."""
     if hasattr(buffer, "data_ptr"):
         return buffer.data_ptr()
+    if is_of_jax(buffer):
+        raise ValueError("workspace: is an array of JAX, which cannot be written to; accepted: "
+                         "tensors of torch, arrays of NumPy and CuPy")
     interface = getattr(buffer, "__array_interface__", None) or getattr(
         buffer, "__cuda_array_interface__", None)
     return interface["data"][0] if interface else 0

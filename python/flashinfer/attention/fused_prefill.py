@@ -8,7 +8,7 @@ from typing import Any
 from .._binding import lib
 from .._errors import BackendSupportedError
 from .._tensors import Tensor, dtype_name, empty
-from .arguments import as_numpy, check_most, like, number, refuse
+from .arguments import as_numpy, check_most, like, number, refuse, workspace_address
 from .block_tables import lens_of, plan_on, run, split_cache
 from .planned import make_lse, make_out, options
 from .record import (
@@ -52,6 +52,8 @@ def run_ragged(query: Tensor, key: Tensor, value: Tensor, workspace: Tensor | No
                        None if out_dtype is None else dtype_name(out_dtype))
     if return_lse and lse is None:
         lse = make_lse(query)
+    if workspace is not None:
+        workspace_address(workspace)  # raises where it cannot be written to
     device = device_of(query)
     record = pack(PROBLEM, (
         dtype_code("query", query.dtype), dtype_code("key", key.dtype),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._binding import lib
-from .._tensors import Tensor, as_dtype, dense, dtype_name, empty, on_host
+from .._tensors import Tensor, as_dtype, dense, dtype_name, empty, on_host, stride_of
 from ..quantization.fp8_quantization import per_token_group_quant_8bit
 from ..utils import ceil_div
 
@@ -33,10 +33,6 @@ def _k_major(name, scale, mode):
     raise ValueError(f"{name}: scale_major_mode is {mode!r}, accepted: MN, K")
 
 
-def _stride(x, dim):
-    return x.strides[dim] // x.itemsize if hasattr(x, "strides") else x.stride(dim)
-
-
 def _in_memory_order(name, scale, rows, blocks, inner):
     """Scales with `rows` before `blocks`, given either way round: the original reads their memory,
     in which `inner`, 0 for rows and 1 for blocks, lies next to each other. Where sizes do not tell
@@ -46,7 +42,7 @@ def _in_memory_order(name, scale, rows, blocks, inner):
         raise ValueError(f"{name}: shape is {list(shape)}, expected [{rows}, {blocks}], or that "
                          "transposed")
     if rows == blocks:
-        return scale if _stride(scale, inner) == 1 else scale.T
+        return scale if stride_of(scale, inner) == 1 else scale.T
     return scale if shape == (rows, blocks) else scale.T
 
 

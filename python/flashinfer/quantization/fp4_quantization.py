@@ -22,6 +22,7 @@ from .._tensors import (
     empty,
     on_host,
     scalar_or_tensor,
+    stride_of,
 )
 from ..tllm_enums import SfLayout
 from ..utils import _check_kv_layout, ceil_div, round_up
@@ -110,8 +111,7 @@ def fp4_quantize(input: Tensor, global_scale: Any = None, sf_vec_size: int = 16,
 
 
 def _has_dense_rows(x):
-    stride = x.strides[-1] // x.itemsize if hasattr(x, "strides") else x.stride(-1)
-    return stride == 1
+    return stride_of(x, -1) == 1
 
 
 def nvfp4_quantize(a: Tensor, a_global_sf: Any, sfLayout: Any = SfLayout.layout_128x4,
