@@ -258,12 +258,6 @@ def test_what_fused_qk_rmsnorm_rope_does_not_take(tensors):
         call(factor=2.0)
 
 
-def test_names_still_to_come_say_so():
-    for name in ("add_rmsnorm_fp4quant", "rmsnorm_fp4quant"):
-        with pytest.raises(NotImplementedError, match=name):
-            getattr(flashinfer, name)(None)
-
-
 def test_names_of_triton(tensors, rng):
     from flashinfer import triton
 
