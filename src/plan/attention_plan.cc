@@ -85,11 +85,12 @@ void PlanAttention(const AttentionBatch& batch, const AttentionPlanLimits& limit
   plan.num_partials = 0;
 
   // Tiles of rows first; the splits follow from their total.
-  const int64_t target = kernels::AttentionTarget(limits, AddTiles(batch, limits, plan));
+  const kernels::AttentionCut cut = kernels::CutOf(limits, AddTiles(batch, limits, plan));
   const size_t num_tiles = plan.work.size();
   for (size_t i = 0; i < num_tiles; ++i) {
     const auto keys = KeysOf(plan.work[i]);
-    const int64_t max_chunks = kernels::MaxChunks(limits, keys, Cost(plan.work[i]), target);
+    const int64_t max_chunks =
+        kernels::MaxChunks(limits, keys, Cost(plan.work[i]), cut, static_cast<int64_t>(i));
     const int32_t num_chunks = kernels::NumChunks(limits, keys, max_chunks);
     if (num_chunks < 2) continue;
     if (plan.num_partials + num_chunks > limits.max_partials) break;

@@ -171,6 +171,7 @@ TEST(DevicePrefillPlan, IsThatOfTheHost) {
                 .min_kv_chunk = any({64, 256}),
                 .fixed_kv_chunk = 0,
                 .num_slots = any({0, 4 * lanes}),
+                .num_heads = any({1, 3, 8}),
                 .max_partials = rng() % 3 == 0 ? any({0, 7, 100}) : MaxPartials(lanes)};
     p.max_tokens = max_tokens;
     p.page_size = page_size;

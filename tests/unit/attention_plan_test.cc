@@ -82,6 +82,7 @@ RC_GTEST_PROP(AttentionPlan, EveryRowMeetsEveryKeyOnce, ()) {
                         .min_kv_chunk = *rc::gen::inRange(1, 300),
                         .fixed_kv_chunk = 64 * *rc::gen::inRange(0, 4),
                         .num_slots = *rc::gen::inRange(0, 40),
+                        .num_heads = *rc::gen::inRange(1, 9),
                         .max_partials = *rc::gen::inRange<int64_t>(0, most + 1)});
 }
 
@@ -133,6 +134,22 @@ TEST(AttentionPlan, EqualTilesKeepAllSlotsBusy) {
                   plan);
     EXPECT_EQ(plan.work.size(), num_pieces);
   }
+}
+
+TEST(AttentionPlan, EqualTilesBehindTheLastFullTurnAreCut) {
+  // Of 128 tiles and 8 heads, 115 fill 132 slots 7 times, all but a few; the others 4 times more.
+  AttentionPlan plan;
+  PlanAttention({std::vector<int32_t>{8192}, std::vector<int64_t>{8192}, 1, 4, false, -1},
+                {.rows_tile = 256,
+                 .kv_tile = 64,
+                 .num_lanes = 4,
+                 .min_kv_chunk = 256,
+                 .num_slots = 132,
+                 .num_heads = 8,
+                 .max_partials = MaxPartials(4)},
+                plan);
+  EXPECT_EQ(plan.work.size(), 115u + 13 * 5);
+  EXPECT_EQ(plan.work.back().row_begin, 127 * 256);
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ AttentionPlanLimits PrefillPieces::LimitsOn(const PrefillGrid& grid, const Kerne
           .num_lanes = lanes,
           .min_kv_chunk = 256,
           .fixed_kv_chunk = grid.fixed_kv_chunk,
-          .num_slots = grid.is_even ? static_cast<int32_t>(resident) : 0,
+          .num_slots = static_cast<int32_t>(resident),
+          .num_heads = static_cast<int32_t>(grid.num_tiles),
           .max_partials = std::min(most, room)};
 }
 

@@ -40,7 +40,6 @@ struct PrefillGrid {
   int64_t num_tiles = 1;     ///< blocks of a piece
   size_t partial_bytes = 0;  ///< of a partial result, all tiles together
   int32_t fixed_kv_chunk = 0;
-  bool is_even = false;  ///< equal tiles become equal pieces that keep the device busy to the end
 };
 
 /// Partial results of a plan for any batch, on the largest device.

@@ -24,8 +24,7 @@ PrefillGrid GridOf(const MlaProblem& p, const MlaTiles& tiles) {
           .kv_tile = tiles.kv,
           .num_tiles = 1,
           .partial_bytes = static_cast<size_t>(tiles.rows * (tiles.ckv_columns + 2)) * 4,
-          .fixed_kv_chunk = p.fixed_split_size,
-          .is_even = true};
+          .fixed_kv_chunk = p.fixed_split_size};
 }
 
 /// Bytes to which rows of a tensor are aligned, up to 16.

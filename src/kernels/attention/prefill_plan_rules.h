@@ -16,9 +16,10 @@ struct AttentionPlanLimits {
   /// Splits are made every so many keys, whatever the batch; 0: as balance wants. Without room for
   /// its splits a tile becomes one piece, which then folds them itself.
   int32_t fixed_kv_chunk = 0;
-  /// Pieces that run at the same time where equal tiles are to become equal pieces that keep all
-  /// of them busy to the end; 0: they are cut like others.
+  /// Pieces that run at the same time, of all heads, where equal tiles are to become equal pieces
+  /// that keep all of them busy to the end; 0: they are cut like others.
   int32_t num_slots = 0;
+  int32_t num_heads = 1;  ///< that all pieces are run for, as num_slots counts
   /// Pieces that may leave partial results; 0: no splitting. Behind the first tile whose splits do
   /// not fit, none is split.
   int64_t max_partials = 0;
@@ -30,9 +31,9 @@ inline constexpr int64_t kPiecesPerLane = 8;
 
 /// Partial results that a plan without limit on them may use. A tile of cost c is split into
 /// n <= c / target + 1 pieces, and n >= 2 means c > target, so all n together are below twice the
-/// total over the target.
+/// total over the target. Some more, so that equal tiles fit in.
 constexpr int64_t MaxPartials(int32_t num_lanes) {
-  return num_lanes == 1 ? 0 : 2 * kPiecesPerLane * num_lanes;
+  return num_lanes == 1 ? 0 : 2 * (kPiecesPerLane + 1) * num_lanes;
 }
 
 template <class Int>
@@ -97,43 +98,61 @@ struct AttentionTotals {
 /// Keys that a piece could read while it starts and ends.
 inline constexpr int64_t kKeysOfOverhead = 128;
 
-/// What a piece of equal tiles should cost: each tile is cut into as many as fill all slots a whole
-/// number of times, that number which ends first.
-constexpr int64_t EvenTarget(const AttentionPlanLimits& limits, const AttentionTotals& t) {
+/// Which tiles of a batch are cut.
+struct AttentionCut {
+  int64_t target;      ///< what a piece should cost
+  int32_t first_tile;  ///< those before it are not cut
+};
+
+/// Equal tiles: all are cut, or only those that are left when all others fill all slots a whole
+/// number of times, into as many as fill all slots a whole number of times again; what ends first.
+constexpr AttentionCut EvenCut(const AttentionPlanLimits& limits, const AttentionTotals& t) {
   const int64_t overhead = AttentionCost(limits.rows_tile, kKeysOfOverhead);
-  const int64_t least = CeilDiv<int64_t>(t.num_tiles, limits.num_slots);
-  int64_t target = t.largest;
-  int64_t best = least * (t.largest + overhead);
-  for (int64_t turns = least; turns < least + 8; ++turns) {
-    const int64_t chunks = turns * limits.num_slots / t.num_tiles;
-    if (chunks * t.num_tiles > limits.max_partials) break;
-    const int64_t cost = CeilDiv(t.largest, chunks);
-    if (turns * (cost + overhead) >= best) continue;
-    best = turns * (cost + overhead);
-    target = cost;
+  const int64_t full_turns = t.num_tiles * limits.num_heads / limits.num_slots;
+  const int64_t num_whole = full_turns * limits.num_slots / limits.num_heads;
+  AttentionCut cut{t.largest, 0};
+  int64_t best =
+      CeilDiv<int64_t>(t.num_tiles * limits.num_heads, limits.num_slots) * (t.largest + overhead);
+  for (int i = 0; i < 2; ++i) {
+    const int64_t first = i == 0 ? 0 : num_whole;
+    const int64_t num_tiles = t.num_tiles - first;
+    if (num_tiles == 0) continue;
+    const int64_t num_copies = num_tiles * limits.num_heads;
+    const int64_t start = first == 0 ? 0 : full_turns * (t.largest + overhead);
+    const int64_t least = CeilDiv<int64_t>(num_copies, limits.num_slots);
+    for (int64_t turns = least; turns < least + 8; ++turns) {
+      const int64_t chunks = turns * limits.num_slots / num_copies;
+      if (chunks * num_tiles > limits.max_partials) break;
+      const int64_t cost = CeilDiv(t.largest, chunks);
+      if (start + turns * (cost + overhead) >= best) continue;
+      best = start + turns * (cost + overhead);
+      cut = {cost, static_cast<int32_t>(first)};
+    }
   }
-  return target;
+  return cut;
 }
 
-/// What a piece should cost, in a batch of these tiles.
-constexpr int64_t AttentionTarget(const AttentionPlanLimits& limits, const AttentionTotals& t) {
-  const bool is_even = limits.num_slots > 0 && t.largest * t.num_tiles <= t.cost + t.cost / 8;
-  if (is_even && t.cost > 0) return EvenTarget(limits, t);
+/// Which tiles of this batch are cut.
+constexpr AttentionCut CutOf(const AttentionPlanLimits& limits, const AttentionTotals& t) {
+  const bool is_even = limits.num_slots > 0 && limits.fixed_kv_chunk == 0 &&
+                       t.largest * t.num_tiles <= t.cost + t.cost / 8;
+  if (is_even && t.cost > 0) return EvenCut(limits, t);
   const int64_t target = t.cost / (kPiecesPerLane * limits.num_lanes);
-  return target > 1 ? target : 1;
+  return {target > 1 ? target : 1, 0};
 }
 
 /// Pieces that a tile is cut into, at most; below 2: none.
 template <class Int>
 constexpr Int MaxChunks(const AttentionPlanLimits& limits, const AttentionKeys<Int>& keys,
-                        int64_t cost, int64_t target) {
+                        int64_t cost, const AttentionCut& cut, int64_t tile) {
   const Int num_keys = keys.end - keys.begin;
+  if (tile < cut.first_tile) return 1;
   if (const Int size = limits.fixed_kv_chunk; size > 0) {
     return CeilDiv(keys.end, size) - keys.begin / size;
   }
   if (num_keys <= limits.kv_tile) return 1;
   const Int most = num_keys / (limits.min_kv_chunk > 1 ? limits.min_kv_chunk : 1);
-  const int64_t wanted = CeilDiv(cost, target);
+  const int64_t wanted = CeilDiv(cost, cut.target);
   return wanted < most ? static_cast<Int>(wanted) : most;
 }
 

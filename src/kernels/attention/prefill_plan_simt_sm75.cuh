@@ -226,7 +226,7 @@ __device__ __forceinline__ void CutTiles(const PrefillPlanParams& p,
                                          const PlanBlock<T::kThreads>& block,
                                          const typename T::SharedStorage& shared,
                                          int32_t num_tiles) {
-  int64_t target = 0;
+  AttentionCut cut{};
   int64_t largest = 0;
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
@@ -238,13 +238,13 @@ __device__ __forceinline__ void CutTiles(const PrefillPlanParams& p,
       largest = max(largest, cost);
       if (pass == 0) return;
       const AttentionKeys<int32_t> keys{tile.kv_begin, tile.kv_end};
-      tile.num_partials = MaxChunks(p.limits, keys, cost, target);
+      tile.num_partials = MaxChunks(p.limits, keys, cost, cut, i);
       const int32_t num_chunks = NumChunks(p.limits, keys, tile.num_partials);
       p.sums[i] = num_chunks < 2 ? 0 : num_chunks + kOneMerge;
     });
     block.Sync();
     const int64_t total = block.Scan(p.sums, num_tiles);
-    if (pass == 0) target = AttentionTarget(p.limits, {num_tiles, total, block.Max(largest)});
+    if (pass == 0) cut = CutOf(p.limits, {num_tiles, total, block.Max(largest)});
   }
 }
 
