@@ -198,7 +198,7 @@ __device__ __forceinline__ void LoadQuery(const PrefillParams& p, const Block& b
             if (part == 0) units[u].x[j] /= power, units[u].y[j] /= power;
           }
         }
-        StoreQuery<T>(shared.q + (part * T::kRows + row) * T::kQkStride, column, end, units[u]);
+        StoreQuery<T>(shared.in.q + (part * T::kRows + row) * T::kQkStride, column, end, units[u]);
         SubtractRounded<T>(units[u].x);
         SubtractRounded<T>(units[u].y);
       }
@@ -212,7 +212,7 @@ __device__ __forceinline__ void CopyQuery(const PrefillParams& p, const Block& b
                                           typename T::SharedStorage& shared) {
   constexpr int kLanes = RowLanes(T::kQkColumns);
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-#pragma unroll 4
+#pragma unroll 2
   for (int row = static_cast<int>(threadIdx.x) / kLanes; row < T::kRows;
        row += T::kThreads / kLanes) {
     const bool is_row = row < block.num_rows;
@@ -223,7 +223,7 @@ __device__ __forceinline__ void CopyQuery(const PrefillParams& p, const Block& b
 #pragma unroll
     for (int column = lane * 8; column < T::kQkColumns; column += kLanes * 8) {
       const bool is_there = is_row && column < p.head_dim_qk;
-      ptx::cp_async_zfill(shared.q + row * T::kQkStride + column,
+      ptx::cp_async_zfill(shared.in.q + row * T::kQkStride + column,
                           is_there ? tile::At<T::kS.dtype_q>(q, column) : q, is_there);
     }
   }
@@ -266,11 +266,26 @@ __device__ __forceinline__ TokenRows FindToken(const PrefillParams& p, const Blo
                    [&](uint32_t index) { return PageAt(p, block, index); });
 }
 
-/// Rows of a tile as they are, or widened and rounded, into kColumns columns, of which num_columns
-/// exist. Of a thread's accesses, those of one of kParts parts.
+/// The page of that token, 0 where there are none.
+__device__ __forceinline__ int32_t FindPageOfToken(const PrefillParams& p, const Block& block,
+                                                   int begin) {
+  if (p.pages == nullptr) return 0;
+  const auto token = static_cast<uint32_t>(TokenAt(block, begin));
+  return PageAt(p, block, p.page_size.Divide(token));
+}
+
+/// The same with its page, which was found before.
+template <class T>
+__device__ __forceinline__ TokenRows FindToken(const PrefillParams& p, const Block& block,
+                                               int begin, int32_t page) {
+  return RowsOf<T>(p, block, TokenAt(block, begin), [page](uint32_t) { return page; });
+}
+
+/// Rows of a tile as they are, or widened and rounded, into kColumns columns, of which
+/// num_columns exist. Of a thread's accesses, those of one of kParts parts.
 template <class T, int kColumns, const char* TokenRows::*kRow, int kParts = 1>
-__device__ __forceinline__ void CopyRows(const TokenRows* tokens, int num_columns,
-                                         typename T::Element* to, int part = 0) {
+__device__ __forceinline__ void CopyTileRows(const TokenRows* tokens, int num_columns,
+                                             typename T::Element* to, int part = 0) {
   constexpr int kLanes = RowLanes(kColumns);
   constexpr int kRowsAtOnce = T::kThreads / kLanes;
   constexpr int kTurns = (T::kKvTile + kRowsAtOnce - 1) / kRowsAtOnce;
@@ -353,48 +368,18 @@ __device__ __forceinline__ void CopyRotatedKeys(const PrefillParams& p, const Bl
   }
 }
 
-/// Copies keys and values as they are, into a stage. shared.tokens[stage] says where they are.
+/// Keys from `begin` on, widened, rotated or as the variant wants them.
 template <class T>
-class TileCopier {
- public:
-  __device__ __forceinline__ TileCopier(const PrefillParams& p, const Block& block,
-                                        typename T::SharedStorage& shared)
-      : shared_(shared),
-        num_qk_columns_(p.head_dim_qk),
-        num_vo_columns_(p.head_dim_vo - block.vo_begin) {}
-
-  /// Starts one of kParts parts.
-  template <int kParts>
-  __device__ __forceinline__ void CopyPart(int stage, int part) const {
-    const TokenRows* tokens = shared_.tokens[stage];
-    CopyRows<T, T::kQkColumns, &TokenRows::k, kParts>(tokens, num_qk_columns_, shared_.kv[stage],
-                                                      part);
-    CopyRows<T, T::kVoColumns, &TokenRows::v, kParts>(
-        tokens, num_vo_columns_, shared_.kv[stage] + T::kKvTile * T::kQkStride, part);
-  }
-
- private:
-  typename T::SharedStorage& shared_;
-  int num_qk_columns_;
-  int num_vo_columns_;
-};
-
-/// Keys and values from `begin` on into a stage, widened, rotated or as the variant wants them.
-template <class T>
-__device__ __forceinline__ void ConvertTile(const PrefillParams& p, const Block& block,
-                                            typename T::SharedStorage& shared, int begin,
-                                            int stage) {
-  const TokenRows* tokens = shared.tokens[stage];
-  typename T::Element* to = shared.kv[stage];
+__device__ __forceinline__ void ConvertKeys(const PrefillParams& p, const Block& block,
+                                            const TokenRows* tokens, int begin,
+                                            typename T::Element* to) {
   if constexpr (T::kS.rope) {
     CopyRotatedKeys<T>(p, block, tokens, begin, to);
   } else if constexpr (T::V::TransformsKey()) {
     CopyTransformedKeys<T>(p, block, tokens, begin, to);
   } else {
-    CopyRows<T, T::kQkColumns, &TokenRows::k>(tokens, p.head_dim_qk, to);
+    CopyTileRows<T, T::kQkColumns, &TokenRows::k>(tokens, p.head_dim_qk, to);
   }
-  CopyRows<T, T::kVoColumns, &TokenRows::v>(tokens, p.head_dim_vo - block.vo_begin,
-                                            to + T::kKvTile * T::kQkStride);
 }
 
 }  // namespace flashinfer::kernels::prefill_mma

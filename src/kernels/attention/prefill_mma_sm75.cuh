@@ -17,11 +17,13 @@
 
 namespace flashinfer::kernels::prefill_mma {
 
+template <class T>
+using Scores = float[T::kRowTiles][T::kKeyTiles][4];
+
 /// scores = Q K^T of a warp's rows and a tile of keys; between(step) is called for each step.
 template <class T, class Between>
 __device__ __forceinline__ void MultiplyKeys(const Warp<T>& w, const uint16_t* q, const uint16_t* k,
-                                             float (&scores)[T::kRowTiles][T::kKeyTiles][4],
-                                             const Between& between) {
+                                             Scores<T>& scores, const Between& between) {
 #pragma unroll
   for (int m = 0; m < T::kRowTiles; ++m) {
 #pragma unroll
@@ -65,8 +67,7 @@ __device__ __forceinline__ void MultiplyKeys(const Warp<T>& w, const uint16_t* q
 /// o += P V, where P are the weights of the scores.
 template <class T>
 __device__ __forceinline__ void MultiplyValues(const Warp<T>& w, const uint16_t* v,
-                                               const float (&scores)[T::kRowTiles][T::kKeyTiles][4],
-                                               State<T>& state) {
+                                               const Scores<T>& scores, State<T>& state) {
   const uint32_t v_row =
       ptx::shared_address(v) + 2 * (w.lane % 16 * T::kVoStride + w.lane / 16 * 8);
 #pragma unroll
@@ -93,57 +94,87 @@ __device__ __forceinline__ void MultiplyValues(const Warp<T>& w, const uint16_t*
   }
 }
 
+/// Gets a tile of keys and values, whose tokens are known.
+template <class T>
+class TileCopier {
+ public:
+  __device__ __forceinline__ TileCopier(const PrefillParams& p, const Block& block,
+                                        typename T::SharedStorage& shared)
+      : shared_(shared),
+        num_qk_columns_(p.head_dim_qk),
+        num_vo_columns_(p.head_dim_vo - block.vo_begin) {}
+
+  /// Starts one of kParts parts.
+  template <int kParts>
+  __device__ __forceinline__ void CopyPart(const TokenRows* tokens, int stage, int part) const {
+    CopyTileRows<T, T::kQkColumns, &TokenRows::k, kParts>(tokens, num_qk_columns_,
+                                                          shared_.in.k[stage], part);
+    CopyTileRows<T, T::kVoColumns, &TokenRows::v, kParts>(tokens, num_vo_columns_,
+                                                          shared_.in.v[stage], part);
+  }
+
+  __device__ __forceinline__ void Convert(const PrefillParams& p, const Block& block,
+                                          const TokenRows* tokens, int begin, int stage) const {
+    ConvertKeys<T>(p, block, tokens, begin, shared_.in.k[stage]);
+    CopyTileRows<T, T::kVoColumns, &TokenRows::v>(tokens, num_vo_columns_, shared_.in.v[stage]);
+  }
+
+ private:
+  typename T::SharedStorage& shared_;
+  int num_qk_columns_;
+  int num_vo_columns_;
+};
+
 template <class T>
 __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& block,
                                         const Warp<T>& w, typename T::SharedStorage& shared,
                                         State<T>& state) {
   const PrefillPiece piece = block.piece;
   const TileCopier<T> copier(p, block, shared);
-  const bool finds_tokens = threadIdx.x < T::kKvTile;
-  TokenRows token;
-  if (finds_tokens) {
-    shared.tokens[0][threadIdx.x] = FindToken<T>(p, block, piece.kv_begin);
-    token = FindToken<T>(p, block, piece.kv_begin + T::kKvTile);
-  }
+  int32_t page = FindPageOfToken(p, block, piece.kv_begin);
   if constexpr (T::kCopiesQuery) {
     CopyQuery<T>(p, block, shared);
   } else {
     LoadQuery<T>(p, block, shared);
   }
-  int stage = 1;
+  uint32_t ahead = 0;  // keys from the piece's begin to the tile that is copied
   // The first turn only copies: one loop, so that copying is compiled once.
 #pragma unroll 1
   for (int begin = piece.kv_begin - T::kKvTile; begin < piece.kv_end; begin += T::kKvTile) {
+    // Each thread looks up a token, for several tiles at once: at each tile, all warps would wait
+    // for the one that does.
+    if (ahead % T::kThreads == 0) {
+      const int from = begin + T::kKvTile;
+      shared.tokens[ahead % (2 * T::kThreads) + threadIdx.x] = FindToken<T>(p, block, from, page);
+      page = FindPageOfToken(p, block, from + T::kThreads);
+    }
     ptx::cp_async_wait_group<0>();
     __syncthreads();  // this tile is there, and nobody reads the other stage any more
+    const int stage = ahead / T::kKvTile % 2;
+    const TokenRows* tokens = shared.tokens + ahead % (2 * T::kThreads);
     // Of the tile behind the last one, too: its tokens are the last token.
     const auto copy_part = [&](int part) {
       if constexpr (T::kSpreadsCopies) {
-        copier.template CopyPart<T::kQkSteps>(stage ^ 1, part);
+        copier.template CopyPart<T::kQkSteps>(tokens, stage, part);
       }
     };
     if (!T::kSpreadsCopies && begin + T::kKvTile < piece.kv_end) {
-      ConvertTile<T>(p, block, shared, begin + T::kKvTile, stage ^ 1);
-    }
-    // Where the tile after that is: looked up a whole tile before it is needed.
-    if (finds_tokens) {
-      shared.tokens[stage][threadIdx.x] = token;
-      token = FindToken<T>(p, block, begin + 3 * T::kKvTile);
+      copier.Convert(p, block, tokens, begin + T::kKvTile, stage);
     }
     if (begin >= piece.kv_begin && w.first_row < block.num_rows) {
       if (begin == piece.kv_begin) InitRows<T>(p, w, shared, state);
-      float scores[T::kRowTiles][T::kKeyTiles][4];
-      MultiplyKeys<T>(w, shared.q, shared.kv[stage], scores, copy_part);
+      Scores<T> scores;
+      MultiplyKeys<T>(w, shared.in.q, shared.in.k[stage ^ 1], scores, copy_part);
       ptx::cp_async_commit_group();
       TransformScores<T>(p, block, w, begin, state, scores);
       UpdateMaxima<T>(state, scores);
-      MultiplyValues<T>(w, shared.kv[stage] + T::kKvTile * T::kQkStride, scores, state);
+      MultiplyValues<T>(w, shared.in.v[stage ^ 1], scores, state);
     } else {
 #pragma unroll
       for (int part = 0; part < T::kQkSteps; ++part) copy_part(part);
       ptx::cp_async_commit_group();
     }
-    stage ^= 1;
+    ahead += T::kKvTile;
   }
   ptx::cp_async_wait_group<0>();
 }
@@ -163,12 +194,7 @@ __device__ __forceinline__ void Run(const typename V::template Params<PrefillPar
   ClearState<T>(state);
   if (block.piece.kv_begin < block.piece.kv_end) RunKeys<T>(p, block, w, shared, state);
   SumRows<T>(state);
-  if (block.piece.partial < 0) {
-    WriteOutputs<T>(p, block, w, state);
-    return;
-  }
-  WritePartial<T>(p, block, w, state);
-  if (IsLast<T>(p, block, shared)) MergePartials<T>(p, block);
+  WriteRows<T>(p, block, w, shared, state);
 }
 
 }  // namespace flashinfer::kernels::prefill_mma

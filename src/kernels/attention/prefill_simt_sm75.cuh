@@ -52,9 +52,16 @@ struct Traits {
                 "qk_columns and vo_columns must be multiples of 16");
   static_assert(kVoColumns <= 256, "vo_columns must be at most 256");
 
+  struct Inputs {
+    float q[kRows * kQkStride];
+    float k[kKvTile * kQkStride];
+    float v[kKvTile * kVoStride];
+  };
   struct SharedStorage {
-    alignas(16) float q[kRows * kQkStride];
-    float kv[1][kKvTile * (kQkStride + kVoStride)];
+    union {
+      alignas(16) Inputs in;
+      alignas(16) float out[kRows * PrefillOutputStride(kVoColumns)];
+    };
     float weights[kRows * kWeightStride];
     TokenRows tokens[1][kKvTile];
     float row_scales[kRows];  ///< of a row's scores: to natural logits; without transform, base 2
@@ -92,15 +99,13 @@ __device__ __forceinline__ void Attend(const PrefillParams& p, const Block& bloc
                                        int begin, typename T::SharedStorage& shared,
                                        State<T>& state) {
   float scores[1][T::kKeyTiles][4] = {};
-  const float* kv = shared.kv[0];
-  simt::MultiplyRows<T::kQkColumns, T::kQkStride>(shared.q + w.first_row * T::kQkStride, kv, w.lane,
-                                                  scores[0]);
+  simt::MultiplyRows<T::kQkColumns, T::kQkStride>(shared.in.q + w.first_row * T::kQkStride,
+                                                  shared.in.k, w.lane, scores[0]);
   prefill_mma::TransformScores<T>(p, block, w, begin, state, scores);
   prefill_mma::UpdateMaxima<T>(state, scores);
   ShareWeights<T>(w, shared.weights, state, scores);
   simt::MultiplyColumns<T::kKvTile, T::kWeightStride, T::kVoStride>(
-      shared.weights + w.first_row * T::kWeightStride, kv + T::kKvTile * T::kQkStride, w.lane,
-      state.o[0]);
+      shared.weights + w.first_row * T::kWeightStride, shared.in.v, w.lane, state.o[0]);
 }
 
 template <class T>
@@ -120,7 +125,9 @@ __device__ __forceinline__ void RunKeys(const PrefillParams& p, const Block& blo
       token = prefill_mma::FindToken<T>(p, block, begin + T::kKvTile);
     }
     __syncthreads();
-    prefill_mma::ConvertTile<T>(p, block, shared, begin, 0);
+    prefill_mma::ConvertKeys<T>(p, block, shared.tokens[0], begin, shared.in.k);
+    prefill_mma::CopyTileRows<T, T::kVoColumns, &TokenRows::v>(
+        shared.tokens[0], p.head_dim_vo - block.vo_begin, shared.in.v);
     __syncthreads();
     if (w.first_row >= block.num_rows) continue;
     if (begin == piece.kv_begin) prefill_mma::InitRows<T>(p, w, shared, state);
@@ -143,12 +150,7 @@ __device__ __forceinline__ void Run(const typename V::template Params<PrefillPar
   prefill_mma::ClearState<T>(state);
   if (block.piece.kv_begin < block.piece.kv_end) RunKeys<T>(p, block, w, shared, state);
   prefill_mma::SumRows<T>(state);
-  if (block.piece.partial < 0) {
-    prefill_mma::WriteOutputs<T>(p, block, w, state);
-    return;
-  }
-  prefill_mma::WritePartial<T>(p, block, w, state);
-  if (prefill_mma::IsLast<T>(p, block, shared)) prefill_mma::MergePartials<T>(p, block);
+  prefill_mma::WriteRows<T>(p, block, w, shared, state);
 }
 
 }  // namespace flashinfer::kernels::prefill_simt

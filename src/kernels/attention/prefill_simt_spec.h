@@ -56,12 +56,14 @@ constexpr int32_t PrefillRows(const PrefillSimtSpec& s) { return 16 * s.num_warp
 /// f32 elements from row to row in shared memory: an odd number of 16-byte units.
 constexpr int32_t SimtRowStride(int32_t columns) { return columns + 4; }
 
-/// Queries, a tile of keys and values, weights, where the tile's tokens are, scales of rows, the
-/// work, and a flag.
+/// Queries and a tile of keys and values, behind them in the same place outputs; weights, where the
+/// tile's tokens are, scales of rows, the work, and a flag.
 constexpr int32_t SmemBytes(const PrefillSimtSpec& s) {
-  return (PrefillRows(s) * (SimtRowStride(s.qk_columns) + SimtRowStride(s.kv_tile)) +
-          s.kv_tile * (SimtRowStride(s.qk_columns) + SimtRowStride(s.vo_columns))) *
-             4 +
+  const int32_t inputs = (PrefillRows(s) * SimtRowStride(s.qk_columns) +
+                          s.kv_tile * (SimtRowStride(s.qk_columns) + SimtRowStride(s.vo_columns))) *
+                         4;
+  const int32_t outputs = PrefillOutputBytes(s);
+  return (inputs > outputs ? inputs : outputs) + PrefillRows(s) * SimtRowStride(s.kv_tile) * 4 +
          s.kv_tile * 16 + PrefillRows(s) * 4 + kPrefillBlockBytes + 16;
 }
 

@@ -187,10 +187,21 @@ constexpr int32_t PrefillStageBytes(const PrefillSpec& s) {
 /// What a block knows of its work: a piece, a request and six numbers.
 inline constexpr int32_t kPrefillBlockBytes = 96;
 
-/// Queries, two stages of keys and values, where their tokens are, scales of rows, the
-/// work, and a flag.
+/// f32 elements from row to row where outputs are put for their stores: a row's sums of values,
+/// its maximum and its sum of weights.
+constexpr int32_t PrefillOutputStride(int32_t vo_columns) { return vo_columns + 4; }
+
+template <class Spec>
+constexpr int32_t PrefillOutputBytes(const Spec& s) {
+  return PrefillRows(s) * PrefillOutputStride(s.vo_columns) * 4;
+}
+
+/// Queries and two stages of keys and values, behind them in the same place outputs; where tokens
+/// are, two of each thread, scales of rows, the work, and a flag.
 constexpr int32_t SmemBytes(const PrefillSpec& s) {
-  return PrefillQueryBytes(s) + 2 * PrefillStageBytes(s) + 2 * s.kv_tile * 16 + PrefillRows(s) * 4 +
+  const int32_t inputs = PrefillQueryBytes(s) + 2 * PrefillStageBytes(s);
+  const int32_t outputs = PrefillOutputBytes(s);
+  return (inputs > outputs ? inputs : outputs) + 2 * NumThreads(s) * 16 + PrefillRows(s) * 4 +
          kPrefillBlockBytes + 16;
 }
 

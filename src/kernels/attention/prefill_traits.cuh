@@ -72,10 +72,17 @@ struct Traits {
                 "qk_columns and vo_columns must be multiples of 16");
   static_assert(kVoColumns * kRowTiles <= 256, "row_tiles * vo_columns must be at most 256");
 
+  struct Inputs {
+    uint16_t q[kQueryParts * kRows * kQkStride];
+    uint16_t k[2][kKvTile * kQkStride];
+    uint16_t v[2][kKvTile * kVoStride];
+  };
   struct SharedStorage {
-    alignas(16) uint16_t q[kQueryParts * kRows * kQkStride];
-    uint16_t kv[2][kKvTile * (kQkStride + kVoStride)];
-    TokenRows tokens[2][kKvTile];
+    union {
+      alignas(16) Inputs in;
+      alignas(16) float out[kRows * PrefillOutputStride(kVoColumns)];
+    };
+    TokenRows tokens[2 * kThreads];  ///< from the piece's begin on, in turns
     float row_scales[kRows];  ///< of a row's scores: to natural logits; without transform, base 2
     Block block;
     alignas(16) uint32_t is_last;

@@ -94,62 +94,10 @@ __device__ __forceinline__ int64_t OutputAt(const PrefillParams& p, const Block&
          row.head * p.out_stride_head + block.vo_begin;
 }
 
-template <class T>
-__device__ __forceinline__ void WriteOutputs(const PrefillParams& p, const Block& block,
-                                             const Warp<T>& w, const State<T>& state) {
-#pragma unroll
-  for (int m = 0; m < T::kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int index = w.RowOf(m, half);
-      if (index >= block.num_rows) continue;
-      const Row row = RowAt(p, block, index);
-      const auto result = Finish<T>(p, block, row, state.max[m][half], state.sum[m][half]);
-      if (w.lane % 4 == 0) WriteLse<T>(p, block, row, result.lse);
-      char* out = tile::At<T::kS.dtype_out>(p.out, OutputAt(p, block, row) + w.ColumnOf(0));
-      const int num_columns = p.head_dim_vo - block.vo_begin;
-#pragma unroll
-      for (int n = 0; n < T::kValueTiles; ++n) {
-        if (n * 8 >= num_columns) break;
-        const int column = w.ColumnOf(n);
-        const float x[2] = {
-            OutputOf<T>(p, block, row, column, result, state.o[m][n][2 * half]),
-            OutputOf<T>(p, block, row, column + 1, result, state.o[m][n][2 * half + 1])};
-        StoreFloats<T::kS.dtype_out, 2, T::kS.out_access_bytes>(
-            out + n * 8 * tile::SizeBytes(T::kS.dtype_out), x);
-      }
-    }
-  }
-}
-
 /// The block's first row in a partial result.
 template <class T>
 __device__ __forceinline__ int64_t PartialRow(const Block& block, int partial) {
   return (int64_t{partial} * gridDim.y + block.tile) * T::kRows;
-}
-
-template <class T>
-__device__ __forceinline__ void WritePartial(const PrefillParams& p, const Block& block,
-                                             const Warp<T>& w, const State<T>& state) {
-#pragma unroll
-  for (int m = 0; m < T::kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int index = w.RowOf(m, half);
-      if (index >= block.num_rows) continue;
-      const int64_t row = PartialRow<T>(block, block.piece.partial) + index;
-      if (w.lane % 4 == 0) {
-        reinterpret_cast<float2*>(p.partial_ml)[row] =
-            make_float2(state.max[m][half], state.sum[m][half]);
-      }
-      float* to = p.partial_o + row * T::kVoColumns + w.ColumnOf(0);
-#pragma unroll
-      for (int n = 0; n < T::kValueTiles; ++n) {
-        *reinterpret_cast<float2*>(to + n * 8) =
-            make_float2(state.o[m][n][2 * half], state.o[m][n][2 * half + 1]);
-      }
-    }
-  }
 }
 
 /// Whether this block is the last of its rows to leave a partial result.
@@ -168,55 +116,164 @@ __device__ __forceinline__ bool IsLast(const PrefillParams& p, const Block& bloc
   return shared.is_last != 0;
 }
 
-/// Partial results of the block's rows in the order of keys: a warp a row.
+/// The rows of a block that a warp writes.
+struct WarpRows {
+  int begin;
+  int count;
+};
+
 template <class T>
-__device__ __forceinline__ void MergePartials(const PrefillParams& p, const Block& block) {
-  constexpr int kVectors = (T::kVoColumns / 4 + 31) / 32;
+__device__ __forceinline__ WarpRows RowsOfWarp(const Block& block) {
+  constexpr int kRows = T::kRows / (T::kThreads / 32);
+  static_assert(kRows <= 32, "a lane a row");
+  const int begin = static_cast<int>(threadIdx.x) / 32 * kRows;
+  return {begin, max(0, min(kRows, block.num_rows - begin))};
+}
+
+/// Partial results of a warp's rows, together in the order of keys, as StageRows() puts rows.
+template <class T>
+__device__ __forceinline__ void StageMerged(const PrefillParams& p, const Block& block,
+                                            float* staged) {
+  constexpr int kStride = PrefillOutputStride(T::kVoColumns);
+  constexpr int kRowsAtOnce = 4;  // of which loads wait together
+  const WarpRows rows = RowsOfWarp<T>(block);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t step = int64_t{gridDim.y} * T::kRows;
-  for (int index = static_cast<int>(threadIdx.x) / 32; index < block.num_rows;
-       index += T::kThreads / 32) {
-    const int64_t first = PartialRow<T>(block, block.piece.first_partial) + index;
-    const float2* ml = reinterpret_cast<const float2*>(p.partial_ml);
-    float max = tile::kNegativeInfinity;
-    float sum = 0;
-    for (int i = lane; i < block.piece.num_partials; i += 32) {
-      const float2 x = __ldcg(ml + first + i * step);
-      const float larger = fmaxf(max, x.x);
-      sum = sum * tile::RescaleFactor(max, larger) + x.y * tile::Exp2Guarded(x.x, larger);
-      max = larger;
-    }
-    const float largest = tile::WarpMax(max);
-    sum = tile::WarpSum(sum * tile::Exp2Guarded(max, largest));
-    float o[kVectors][4] = {};
-#pragma unroll 4
-    for (int i = 0; i < block.piece.num_partials; ++i) {
-      const int64_t row = first + i * step;
-      const float weight = tile::Exp2Guarded(__ldcg(ml + row).x, largest);
+  const int64_t first = PartialRow<T>(block, block.piece.first_partial) + rows.begin;
+  const float2* ml = reinterpret_cast<const float2*>(p.partial_ml) + first;
+  const int own = min(lane, rows.count - 1);
+  float max = tile::kNegativeInfinity;
+  float sum = 0;
+  for (int i = 0; i < block.piece.num_partials; ++i) {
+    const float2 x = __ldcg(ml + i * step + own);
+    const float larger = fmaxf(max, x.x);
+    sum = sum * tile::RescaleFactor(max, larger) + x.y * tile::Exp2Guarded(x.x, larger);
+    max = larger;
+  }
+  float* to = staged + rows.begin * kStride;
+  if (lane < rows.count) {
+    *reinterpret_cast<float2*>(to + lane * kStride + T::kVoColumns) = make_float2(max, sum);
+  }
+  __syncwarp();
+#pragma unroll 1
+  for (int begin = 0; begin < rows.count; begin += kRowsAtOnce) {
+#pragma unroll 1
+    for (int column = lane * 4; column < T::kVoColumns; column += 128) {
+      float4 o[kRowsAtOnce] = {};
+#pragma unroll 1
+      for (int i = 0; i < block.piece.num_partials; ++i) {
+        const float* from = p.partial_o + (first + i * step) * T::kVoColumns + column;
 #pragma unroll
-      for (int n = 0; n < kVectors; ++n) {
-        const int column = (n * 32 + lane) * 4;
-        if (column >= T::kVoColumns) continue;
-        const float4 x =
-            __ldcg(reinterpret_cast<const float4*>(p.partial_o + row * T::kVoColumns + column));
-        o[n][0] += weight * x.x;
-        o[n][1] += weight * x.y;
-        o[n][2] += weight * x.z;
-        o[n][3] += weight * x.w;
+        for (int r = 0; r < kRowsAtOnce; ++r) {
+          const int row = min(begin + r, rows.count - 1);
+          const float4 x = __ldcg(reinterpret_cast<const float4*>(from + row * T::kVoColumns));
+          const float weight =
+              tile::Exp2Guarded(__ldcg(ml + i * step + row).x, to[row * kStride + T::kVoColumns]);
+          o[r].x += weight * x.x;
+          o[r].y += weight * x.y;
+          o[r].z += weight * x.z;
+          o[r].w += weight * x.w;
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        if (begin + r >= rows.count) break;
+        *reinterpret_cast<float4*>(to + (begin + r) * kStride + column) = o[r];
       }
     }
+  }
+}
+
+/// What another lane has of its row.
+__device__ __forceinline__ RowResult ResultOfLane(const RowResult& r, int lane) {
+  return {__shfl_sync(tile::kFullWarp, r.scale, lane), 0};
+}
+__device__ __forceinline__ VariantRowResult ResultOfLane(const VariantRowResult& r, int lane) {
+  return {{__shfl_sync(tile::kFullWarp, r.scale, lane), 0},
+          __shfl_sync(tile::kFullWarp, r.max, lane),
+          __shfl_sync(tile::kFullWarp, r.sum, lane),
+          __shfl_sync(tile::kFullWarp, r.variant_scale, lane)};
+}
+
+/// Outputs of a warp's rows, or their part of a partial result, from shared memory: a lane a row
+/// for what there is once a row, then a row at a time.
+template <class T>
+__device__ __forceinline__ void WriteStaged(const PrefillParams& p, const Block& block,
+                                            bool is_partial, const float* staged) {
+  constexpr int kStride = PrefillOutputStride(T::kVoColumns);
+  const WarpRows rows = RowsOfWarp<T>(block);
+  if (rows.count == 0) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int own = rows.begin + min(lane, rows.count - 1);
+  const int64_t partial_row = PartialRow<T>(block, block.piece.partial);
+  const float2 ml = *reinterpret_cast<const float2*>(staged + own * kStride + T::kVoColumns);
+  const Row own_row = RowAt(p, block, own);
+  const auto own_result = Finish<T>(p, block, own_row, ml.x, ml.y);
+  if (is_partial) {
+    reinterpret_cast<float2*>(p.partial_ml)[partial_row + own] = ml;
+  } else {
+    WriteLse<T>(p, block, own_row, own_result.lse);
+  }
+#pragma unroll 1
+  for (int i = 0; i < rows.count; ++i) {
+    const int index = rows.begin + i;
+    const auto result = ResultOfLane(own_result, i);
     const Row row = RowAt(p, block, index);
-    const auto result = Finish<T>(p, block, row, largest, sum);
-    if (lane == 0) WriteLse<T>(p, block, row, result.lse);
+    char* out = tile::At<T::kS.dtype_out>(p.out, OutputAt(p, block, row));
+    float* partial = p.partial_o + (partial_row + index) * T::kVoColumns;
 #pragma unroll
-    for (int n = 0; n < kVectors; ++n) {
-      const int column = (n * 32 + lane) * 4;
-      if (column >= T::kVoColumns || block.vo_begin + column >= p.head_dim_vo) continue;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) o[n][j] = OutputOf<T>(p, block, row, column + j, result, o[n][j]);
-      StoreFloats<T::kS.dtype_out, 4, T::kS.out_access_bytes>(
-          tile::At<T::kS.dtype_out>(p.out, OutputAt(p, block, row) + column), o[n]);
+    for (int column = lane * 4; column < T::kVoColumns; column += 128) {
+      const float4 x = *reinterpret_cast<const float4*>(staged + index * kStride + column);
+      if (is_partial) {
+        *reinterpret_cast<float4*>(partial + column) = x;
+      } else if (block.vo_begin + column < p.head_dim_vo) {
+        const float o[4] = {OutputOf<T>(p, block, row, column, result, x.x),
+                            OutputOf<T>(p, block, row, column + 1, result, x.y),
+                            OutputOf<T>(p, block, row, column + 2, result, x.z),
+                            OutputOf<T>(p, block, row, column + 3, result, x.w)};
+        StoreFloats<T::kS.dtype_out, 4, T::kS.out_access_bytes>(
+            tile::At<T::kS.dtype_out>(out, column), o);
+      }
     }
+  }
+}
+
+/// Rows of a block's warps to shared memory: fragments of registers, which code for one row after
+/// the other cannot be made of.
+template <class T>
+__device__ __forceinline__ void StageRows(const Warp<T>& w, const State<T>& state, float* staged) {
+  constexpr int kStride = PrefillOutputStride(T::kVoColumns);
+#pragma unroll
+  for (int m = 0; m < T::kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float* to = staged + w.RowOf(m, half) * kStride;
+#pragma unroll
+      for (int n = 0; n < T::kValueTiles; ++n) {
+        *reinterpret_cast<float2*>(to + w.ColumnOf(n)) =
+            make_float2(state.o[m][n][2 * half], state.o[m][n][2 * half + 1]);
+      }
+      if (w.lane % 4 != 0) continue;
+      *reinterpret_cast<float2*>(to + T::kVoColumns) =
+          make_float2(state.max[m][half], state.sum[m][half]);
+    }
+  }
+}
+
+/// Outputs of the rows, or a partial result and, by the last block to leave one, their merge.
+template <class T>
+__device__ __forceinline__ void WriteRows(const PrefillParams& p, const Block& block,
+                                          const Warp<T>& w, typename T::SharedStorage& shared,
+                                          const State<T>& state) {
+  __syncthreads();  // nobody reads queries, keys and values any more
+  StageRows<T>(w, state, shared.out);
+  // One loop, so that this is compiled once.
+#pragma unroll 1
+  for (bool is_partial = block.piece.partial >= 0;; is_partial = false) {
+    __syncwarp();
+    WriteStaged<T>(p, block, is_partial, shared.out);
+    if (!is_partial || !IsLast<T>(p, block, shared)) return;
+    StageMerged<T>(p, block, shared.out);
   }
 }
 
