@@ -110,6 +110,8 @@ class Exchange {
         for (int w = 0; w < kWords; ++w) s_.by_warp[parity_][threadIdx.x / 32][w] = x[w];
       }
       __syncthreads();
+    } else {
+      __syncwarp();  // a vote or a sum over lanes does not order what they wrote
     }
     if constexpr (kCluster == 1) {
       if constexpr (kWarps > 1) OverWarps(x, op);
