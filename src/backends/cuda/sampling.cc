@@ -44,7 +44,8 @@ void RunSampling(const SamplingParams& p) {
                                  .random = RandomOf(p.seed, p.offset),
                                  .is_joint = p.filter_order == FilterOrder::kJoint,
                                  .indices_are_64_bit = p.indices.is_64_bit};
-  SetTile(p.rows, p.num_outputs, p.stream.device, Passes::kMany, spec, params.rows);
+  SetTile(p.rows, p.num_outputs, p.stream.device, PassesOf(p.top_k, p.top_p, p.rows), spec,
+          params.rows);
   LaunchRows(spec, p.num_outputs, params, p.stream);
 }
 

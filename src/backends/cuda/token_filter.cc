@@ -19,7 +19,8 @@ void RunTokenFilter(const TokenFilterParams& p) {
                                     .out_stride = p.out_stride,
                                     .top_k = ParamsOf(p.top_k),
                                     .top_p = ParamsOf(p.top_p)};
-  SetTile(p.rows, p.rows.num_rows, p.stream.device, Passes::kMany, spec, params.rows);
+  SetTile(p.rows, p.rows.num_rows, p.stream.device, PassesOf(p.top_k, p.top_p, p.rows), spec,
+          params.rows);
   LaunchRows(spec, p.rows.num_rows, params, p.stream);
 }
 

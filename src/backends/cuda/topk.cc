@@ -53,7 +53,9 @@ void RunTopK(const TopKParams& p) {
                              .k = static_cast<int32_t>(p.k),
                              .indices_are_64_bit = p.indices_are_64_bit,
                              .takes_highest = p.tie_break == TieBreak::kHighestIndex};
-  SetTile(p.rows, p.rows.num_rows, p.stream.device, Passes::kMany, spec, params.rows);
+  constexpr int64_t kMaxForecast = 1024;
+  SetTile(p.rows, p.rows.num_rows, p.stream.device,
+          p.k <= kMaxForecast ? Passes::kForecast : Passes::kMany, spec, params.rows);
   LaunchRows(spec, p.rows.num_rows, params, p.stream);
 }
 

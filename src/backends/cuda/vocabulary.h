@@ -36,8 +36,9 @@ inline VectorSize VectorSizeOf(const VocabularyRows& rows) {
       .Count(rows.vocab_size);
 }
 
-/// Whether a kernel goes over its rows once, or again and again.
-enum class Passes : uint8_t { kOne, kMany };
+/// Whether a kernel goes over its rows once, again and again, or seldom more than once or twice
+/// because it forecasts what it looks for.
+enum class Passes : uint8_t { kOne, kMany, kForecast };
 
 /// The tile of rows on a device. With more rows than the device takes at once with whole rows in
 /// registers, part of each is kept in shared memory: fewer blocks a row, and more rows at a time.
@@ -56,11 +57,15 @@ void SetTile(const VocabularyRows& rows, int64_t num_outputs, Device device, Pas
   const bool has_whole_accesses =
       spec.vector_size * static_cast<int32_t>(SizeBytes(rows.dtype)) == 16;
   const DeviceProperties& properties = Properties(device);
+  const kernels::VocabularyTileRequest request{
+      .vocab_size = rows.vocab_size,
+      .arch = properties.arch,
+      .shares = passes != Passes::kOne && has_whole_accesses};
+  const bool streams =
+      passes == Passes::kForecast && rows.vocab_size > kernels::kMinStreamedVocabulary;
   const kernels::VocabularyTile tile =
-      TileOf({.vocab_size = rows.vocab_size,
-              .arch = properties.arch,
-              .shares = passes == Passes::kMany && has_whole_accesses},
-             num_outputs, properties.num_sms);
+      streams ? kernels::MakeStreamingTile(request, num_outputs, properties.num_sms)
+              : TileOf(request, num_outputs, properties.num_sms);
   spec.block_threads = tile.block_threads;
   spec.cluster_size = tile.cluster_size;
   spec.resident_chunks = tile.resident_chunks;
@@ -78,6 +83,17 @@ inline bool HasTopK(const RowValues<int32_t>& top_k, const VocabularyRows& rows)
 }
 inline bool HasTopP(const RowValues<float>& top_p) {
   return top_p.data != nullptr || top_p.value < 1;
+}
+
+/// How a kernel with these filters goes over its rows: what a forecast is of.
+inline Passes PassesOf(const RowValues<int32_t>& top_k, const RowValues<float>& top_p,
+                       const VocabularyRows& rows) {
+  if (!HasTopK(top_k, rows)) {
+    return HasTopP(top_p) && !rows.are_logits ? Passes::kForecast : Passes::kMany;
+  }
+  constexpr int32_t kMaxForecastTopK = 1024;
+  return top_k.data != nullptr || top_k.value <= kMaxForecastTopK ? Passes::kForecast
+                                                                  : Passes::kMany;
 }
 
 inline kernels::RandomParams RandomOf(const RowValues<int64_t>& seed,

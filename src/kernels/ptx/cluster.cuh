@@ -59,6 +59,16 @@ __device__ __forceinline__ void st_shared_cluster(uint32_t address, uint32_t val
   asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
+/// Adds, and says what was there before.
+__device__ __forceinline__ uint32_t atom_add_shared_cluster(uint32_t address, uint32_t value) {
+  uint32_t before;
+  asm volatile("atom.relaxed.cluster.shared::cluster.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "r"(address), "r"(value)
+               : "memory");
+  return before;
+}
+
 /// Stores 4 bytes to another block in the background, and tells that block's mbarrier. Both
 /// addresses are those of mapa(). Only in launches with clusters of two blocks or more.
 __device__ __forceinline__ void st_async(uint32_t address, uint32_t value, uint32_t barrier) {

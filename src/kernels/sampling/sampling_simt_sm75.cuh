@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling: a cluster of blocks takes a row, keeps it in registers, finds what the filters keep and
-// draws. Memory is read once where a row fits.
+// draws. Memory is read once where a row fits. With filters, of a long row nothing is kept: one
+// pass lists what lies near a forecast, and the cut and all it keeps are found in that list.
 #pragma once
 
 #include "kernels/ptx/griddepcontrol.cuh"
@@ -19,6 +20,7 @@ struct Traits : RowTraits<SamplingSpec, kSpec> {
     [[no_unique_address]] typename Traits::SharedChunks chunks;
     FilterStorage<Traits, kSpec.has_top_p> filters;
     typename Traits::Exchange::Storage exchange;
+    [[no_unique_address]] DrawStorage<Traits::kStreams ? Traits::kWarps : 0> draw;
   };
   static_assert(sizeof(SharedStorage) == SmemBytes(kSpec));
 };
@@ -41,8 +43,9 @@ __device__ __forceinline__ int64_t RowRead(const SamplingParams& p, int64_t outp
 template <class T, class RowType, class FiltersType>
 __device__ __forceinline__ void DrawFrom(const SamplingParams& p, int64_t output,
                                          const RowType& row, FiltersType& filters,
-                                         typename T::Exchange& exchange, StagedChunk& staged,
-                                         const Survey& survey, float scale) {
+                                         typename T::Exchange& exchange,
+                                         typename T::SharedStorage& shared, const Survey& survey,
+                                         float scale) {
   constexpr bool kAreLogits = T::kS.from_logits;
   const Weights<kAreLogits> weights(survey.extremes.max, scale, p.rows.size);
   Cut cut = filters.CutOf(survey, weights);
@@ -52,8 +55,14 @@ __device__ __forceinline__ void DrawFrom(const SamplingParams& p, int64_t output
     if (IsShorter(limit, cut)) cut = limit;
   }
   const uint32_t word = RandomWord(p.random, output);
-  Draw<T>(row, exchange, staged, cut, weights, word,
-          [&](uint32_t token) { Write(p.out, output, token, true); });
+  // The lists of the search are not needed any more where a chunk is staged.
+  auto& staged = reinterpret_cast<StagedChunk&>(shared.filters.search.values);
+  const auto write = [&](uint32_t token) { Write(p.out, output, token, true); };
+  if constexpr (T::kStreams) {
+    DrawStreamed<T>(row, exchange, shared.draw, staged, filters, cut, weights, word, write);
+  } else {
+    Draw<T>(row, exchange, staged, cut, weights, word, write);
+  }
 }
 
 template <SamplingSpec kSpec>
@@ -84,9 +93,7 @@ __device__ __forceinline__ void Run(const SamplingParams& p) {
     if (Exchange::WarpRank() == 0 && threadIdx.x == 0) Write(p.out, output, 0, false);
     return;
   }
-  // The lists of the search are not needed any more where a chunk is staged.
-  auto& staged = reinterpret_cast<StagedChunk&>(shared.filters.search.values);
-  DrawFrom<T>(p, output, row, filters, exchange, staged, survey,
+  DrawFrom<T>(p, output, row, filters, exchange, shared, survey,
               is_uniform ? 1.0f : ScaleOf(temperature));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Renormalising and masking: a cluster of blocks takes a row, keeps it in registers, finds what is
-// kept and writes it.
+// kept and writes it. A long row is read twice instead: what lies near a forecast is listed first.
 #pragma once
 
 #include "kernels/ptx/griddepcontrol.cuh"
@@ -25,11 +25,10 @@ struct Traits : RowTraits<TokenFilterSpec, kSpec> {
 
 /// Writes what is kept, probabilities over their sum, and 0 or -inf elsewhere.
 template <class T, class RowType>
-__device__ __forceinline__ void WriteKept(const RowType& row, typename T::Exchange& exchange,
-                                          const Cut& cut, const Weights<T::kS.from_logits>& weights,
-                                          char* out, uint32_t size) {
+__device__ __forceinline__ void WriteKept(const RowType& row, const Kept& kept, const Cut& cut,
+                                          const Weights<T::kS.from_logits>& weights, char* out,
+                                          uint32_t size) {
   constexpr float kFill = T::kS.from_logits ? -kInfinity : 0.0f;
-  const Kept kept(row, exchange, cut, weights);
   const float factor =
       T::kS.from_logits ? 1.0f : weights.unit / static_cast<float>(kept.total) * weights.factor;
   const uint64_t kept_ties = KeptTies(cut, kept.tie_rank, kept.tie_rank + kept.mine.num_ties);
@@ -84,7 +83,8 @@ __device__ __forceinline__ void Run(const TokenFilterParams& p) {
   }
   const Weights<kAreLogits> weights(extremes.max, 1.0f, p.rows.size);
   const Cut cut = filters.CutOf(survey, weights);
-  WriteKept<T>(row, exchange, cut, weights, out, source.size);
+  const Kept kept(filters.MassOfWarp(cut, weights), exchange, cut, weights);
+  WriteKept<T>(row, kept, cut, weights, out, source.size);
 }
 
 }  // namespace flashinfer::kernels::token_filter_simt

@@ -31,8 +31,8 @@ struct TokenFilterSpec {
   int32_t vector_size = 4;  ///< elements of an access, up to 16 bytes
   int32_t block_threads = 256;
   int32_t cluster_size = 8;     ///< blocks of a row
-  int32_t resident_chunks = 3;  ///< of a warp, in registers
-  int32_t shared_chunks = 1;    ///< of a warp, in shared memory: those after
+  int32_t resident_chunks = 3;  ///< of a warp, in registers; 0: none is kept
+  int32_t shared_chunks = 1;    ///< of a warp, in shared memory: those after, or on their way
   bool reads_again = false;     ///< the row has more chunks
 
   friend constexpr bool operator==(const TokenFilterSpec&, const TokenFilterSpec&) = default;
@@ -58,7 +58,8 @@ constexpr int32_t MinBlocksPerSm(const TokenFilterSpec& spec) {
 }
 constexpr int32_t SmemBytes(const TokenFilterSpec& spec) {
   const int32_t sample = spec.has_top_p ? SampleBytes(spec.block_threads, spec.cluster_size) : 0;
-  return CutSearchBytes() + sample + ExchangeBytes(spec.block_threads, spec.cluster_size) +
+  return CutSearchBytes(spec.resident_chunks, spec.cluster_size) + sample +
+         ExchangeBytes(spec.block_threads, spec.cluster_size) +
          SharedChunksBytes(spec.block_threads, spec.shared_chunks, spec.dtype);
 }
 

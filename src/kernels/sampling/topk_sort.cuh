@@ -62,4 +62,23 @@ __device__ __forceinline__ void SendToSort(uint64_t* items, int32_t place, uint6
   items[place] = item;
 }
 
+/// Sends this block's elements of a list that a cut keeps, and all that tie with its last one, in
+/// any order. `num_sent` is 0 in the first block.
+template <class T, class List>
+__device__ __forceinline__ void SendListed(const List& list, float value, uint32_t (&num_sent)[4],
+                                           uint64_t* items) {
+  using Order = typename T::Order;
+  list.ForEachOwn(threadIdx.x, T::kWarps * 32, [&](uint32_t column, float element) {
+    if (Order::IsAbove(value, element)) return;
+    uint32_t place = 0;
+#if FLASHINFER_ARCH >= 900
+    if constexpr (T::kCluster > 1) {
+      place = ptx::atom_add_shared_cluster(ptx::mapa(&num_sent[0], 0), 1);
+    }
+#endif
+    if constexpr (T::kCluster == 1) place = atomicAdd(&num_sent[0], 1u);
+    SendToSort<T>(items, static_cast<int32_t>(place), SortItem(Order::KeyOf(element), column));
+  });
+}
+
 }  // namespace flashinfer::kernels::topk_simt

@@ -48,8 +48,8 @@ struct TopKSpec {
   int32_t vector_size = 4;    ///< elements of an access, up to 16 bytes
   int32_t block_threads = 256;
   int32_t cluster_size = 8;     ///< blocks of a row
-  int32_t resident_chunks = 3;  ///< of a warp, in registers
-  int32_t shared_chunks = 1;    ///< of a warp, in shared memory: those after
+  int32_t resident_chunks = 3;  ///< of a warp, in registers; 0: none is kept
+  int32_t shared_chunks = 1;    ///< of a warp, in shared memory: those after, or on their way
   bool reads_again = false;     ///< the row has more chunks
 
   friend constexpr bool operator==(const TopKSpec&, const TopKSpec&) = default;
@@ -73,8 +73,10 @@ constexpr int32_t MinBlocksPerSm(const TopKSpec& spec) {
   return VocabularyMinBlocks(spec.block_threads, spec.resident_chunks);
 }
 constexpr int32_t SmemBytes(const TopKSpec& spec) {
-  return CutSearchBytes() + ExchangeBytes(spec.block_threads, spec.cluster_size) +
-         SharedChunksBytes(spec.block_threads, spec.shared_chunks, spec.dtype) + spec.sort_size * 8;
+  return CutSearchBytes(spec.resident_chunks, spec.cluster_size) +
+         ExchangeBytes(spec.block_threads, spec.cluster_size) +
+         SharedChunksBytes(spec.block_threads, spec.shared_chunks, spec.dtype) + 16 +
+         spec.sort_size * 8;
 }
 
 }  // namespace flashinfer::kernels

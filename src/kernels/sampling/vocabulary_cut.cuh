@@ -3,33 +3,70 @@
 // row says; else by counting or weighing what is above three values at a time.
 #pragma once
 
-#include "kernels/sampling/vocabulary_list.cuh"
+#include "kernels/sampling/vocabulary_forecast.cuh"
 
 namespace flashinfer::kernels::sampling {
+
+/// What a pass found that listed the elements above `lo` and not above `hi`, keys both.
+struct Listing {
+  int32_t lo = kHighestKey;
+  int32_t hi = kHighestKey;
+  uint64_t above = 0;  ///< what is above `hi` measures
+  uint64_t within = 0;
+  uint64_t count = 0;  ///< how many are listed
+  bool is_made = false;
+};
+
+/// How a search begins.
+struct SearchStart {
+  Guess guess;      ///< where it looks first, unless there is
+  Listing listing;  ///< a list that was made before it
+  bool wants_all;   ///< of counts: the list then has all elements above the end
+  bool is_listed;   ///< by the search before: those above the bracket
+};
 
 /// Finds ends of prefixes. All threads of the row call each function.
 template <class T, class RowType>
 class CutSearch {
  public:
   using Order = typename T::Order;
+  /// In the exchange after a pass that lists before the first search: the count of the list.
+  static constexpr int kCountWord = 1;
 
   /// An exchange lies between this and the first search.
   __device__ __forceinline__ CutSearch(const RowType& row, typename T::Exchange& exchange,
-                                       CutSearchStorage& storage)
+                                       CutSearchStorage<T>& storage)
       : row_(row), exchange_(exchange), list_(storage) {}
 
+  /// Adds to the list before the first search, which is told of it.
+  __device__ __forceinline__ uint32_t AddBefore(uint32_t chunk, uint32_t mask) {
+    return list_.Add(row_, chunk, mask);
+  }
+  /// What was added will not be looked at.
+  __device__ __forceinline__ void DropBefore() { list_.Drop(); }
+  /// Whether the list is still the one from before the first search.
+  __device__ __forceinline__ bool has_first_list() const { return has_first_list_; }
+  __device__ __forceinline__ const CandidateList<T>& list() const { return list_; }
+
   /// The end of the shortest prefix that measures `target` or more; `target` is at least 1 and at
-  /// most what is above b.lo. With wants_all, of counts, the list then has all elements above the
-  /// end, which are kMaxCandidates at most, and maybe others; `is_listed` says that it had those
-  /// above b.lo before. Between two searches that list lies an exchange.
+  /// most what is above b.lo. With wants_all there are kMaxCandidates at most above the end.
+  /// Between two searches that list lies an exchange.
   template <class MeasureType>
   __device__ __forceinline__ End Find(Bracket b, uint64_t target, const MeasureType& measure,
-                                      Guess g, bool wants_all, bool is_listed) {
+                                      const SearchStart& start) {
+    Guess g = start.guess;
+    const bool wants_all = start.wants_all;
+    bool is_listed = start.is_listed;
+    if (g.lo >= b.hi) g.lo = b.hi - 1;
     if (g.lo < b.lo) g.lo = b.lo;
     if (g.hi > b.hi || g.hi <= g.lo) g.hi = b.hi;
     const int32_t max = b.hi;
     PivotPlan plan;
     bool is_guess = true;
+    if (start.listing.is_made) {
+      is_listed = has_first_list_ = Take(b, target, start.listing);
+      is_guess = false;
+    }
 #pragma unroll 1
     while (!is_listed && (b.size() > 1 || wants_all)) {
       int32_t lo = g.lo;
@@ -42,7 +79,7 @@ class CutSearch {
         hi = wants_all ? max : b.hi;
         most = wants_all ? b.above_lo : MostWithin(b, measure);
       }
-      if (most <= kMaxCandidates) {
+      if (most <= kMaxCandidatesOf<T>) {
         is_listed = List(b, target, measure, lo, hi);
         if (is_listed || is_guess) {
           is_guess = false;
@@ -96,27 +133,37 @@ class CutSearch {
                                        int32_t lo, int32_t hi) {
     const float low = Order::ElementOf(lo);
     const float high = Order::ElementOf(hi);
-    uint64_t words[3] = {0, 0, 0};  // above hi; above lo, or first between; how many are there
+    uint64_t words[3] = {0, 0, 0};  // above hi; between; how many are there
     row_.ForEachChunk([&](uint32_t chunk, const Lane& x) {
-      words[2] += list_.Add(chunk, measure.AddWithin(x, low, high, words[0], words[1]));
+      words[2] += list_.Add(row_, chunk, measure.AddWithin(x, low, high, words[0], words[1]));
     });
     exchange_.Reduce(words, SumOf());
-    words[1] += words[0];
-    bool is_inside = true;
-    if (hi < b.hi) {
-      is_inside = words[0] < target;
-      Set(b, is_inside, hi, words[0]);
+    has_first_list_ = false;
+    return Take<2>(b, target, {lo, hi, words[0], words[1], words[2], true});
+  }
+
+  /// The same of what a pass listed, whose exchange had the counts of the list as its word kWord.
+  template <int kWord = kCountWord>
+  __device__ __forceinline__ bool Take(Bracket& b, uint64_t target, const Listing& listing) {
+    // Where nothing is listed, the end is not in the list, unless it is known.
+    bool is_inside = listing.lo < b.hi || b.size() <= 1;
+    if (listing.hi < b.hi) {
+      const bool is_above = listing.above >= target;
+      is_inside = is_inside && !is_above;
+      Set(b, !is_above, listing.hi, listing.above);
     }
-    if (lo > b.lo && lo < b.hi) {
-      const bool is_below = words[1] < target;
+    if (listing.lo > b.lo && listing.lo < b.hi) {
+      const uint64_t above = listing.above + listing.within;
+      const bool is_below = above < target;
       is_inside = is_inside && !is_below;
-      Set(b, is_below, lo, words[1]);
+      Set(b, is_below, listing.lo, above);
     }
-    if (!is_inside || words[2] > kMaxCandidates) {
+    if (!is_inside || listing.count > kMaxCandidatesOf<T>) {
       list_.Drop();
       return false;
     }
-    list_.Gather(row_, words[0], [&](int block) { return exchange_.OfBlock(block, 2, words[2]); });
+    list_.Gather(row_, listing.above,
+                 [&](int block) { return exchange_.OfBlock(block, kWord, listing.count); });
     return true;
   }
 
@@ -133,6 +180,7 @@ class CutSearch {
   const RowType& row_;
   typename T::Exchange& exchange_;
   CandidateList<T> list_;
+  bool has_first_list_ = false;
 };
 
 }  // namespace flashinfer::kernels::sampling

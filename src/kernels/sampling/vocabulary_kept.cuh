@@ -76,6 +76,39 @@ __device__ __forceinline__ Mass MassOf(const Lane& x, const Cut& cut, const Weig
   return {weights.Quantise(sum), ties};
 }
 
+/// The same, where elements that are not above `high` are weighed one by one.
+template <class Weights>
+__device__ __forceinline__ Mass MassOfParts(const Lane& x, const Cut& cut, float high,
+                                            const Weights& weights) {
+  float sum = 0;
+  Mass mass{0, 0};
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) {
+    const float weight = weights(x[i]);
+    if (x[i] > high) {
+      sum += weight;
+    } else if (x[i] > cut.value) {
+      mass.above += weights.Quantise(weight);
+    }
+    mass.num_ties += x[i] == cut.value ? 1 : 0;
+  }
+  mass.above += weights.Quantise(sum);
+  return mass;
+}
+
+/// Of this warp's chunks together; the same in all lanes.
+template <class RowType, class Weights>
+__device__ __forceinline__ Mass MassOfWarp(const RowType& row, const Cut& cut,
+                                           const Weights& weights) {
+  Mass mass{0, 0};
+  row.ForEachChunk([&](uint32_t, const Lane& x) {
+    const Mass part = MassOf(x, cut, weights);
+    mass.above += part.above;
+    mass.num_ties += part.num_ties;
+  });
+  return {WarpSum64(mass.above), WarpSum64(mass.num_ties)};
+}
+
 /// The ties of one warp's chunks, in vocabulary order: by groups of adjacent elements of a lane,
 /// then by lanes.
 template <class T>
@@ -116,16 +149,11 @@ struct Kept {
   uint64_t weight;    ///< kept weight of this warp
   uint64_t total;     ///< kept weight of the row
 
-  template <class RowType, class Exchange, class Weights>
-  __device__ __forceinline__ Kept(const RowType& row, Exchange& exchange, const Cut& cut,
+  /// `mass` is that of the warp.
+  template <class Exchange, class Weights>
+  __device__ __forceinline__ Kept(const Mass& mass, Exchange& exchange, const Cut& cut,
                                   const Weights& weights)
-      : mine{0, 0} {
-    row.ForEachChunk([&](uint32_t, const Lane& x) {
-      const Mass part = MassOf(x, cut, weights);
-      mine.above += part.above;
-      mine.num_ties += part.num_ties;
-    });
-    mine = {WarpSum64(mine.above), WarpSum64(mine.num_ties)};
+      : mine(mass) {
     uint64_t words[2] = {mine.above, mine.num_ties};
     exchange.ReduceWarps(words, SumOf());
     tie_weight = weights.Quantise(weights(cut.value));

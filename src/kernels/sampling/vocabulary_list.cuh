@@ -12,16 +12,31 @@ struct Candidate {
   float value;
 };
 
-struct CutSearchStorage {
-  uint32_t mine[kMaxCandidates];          ///< columns, of this block, in any order
-  float values[kMaxCandidates];           ///< of the row
+/// Values of a block's own candidates, where they are not those of the row.
+template <int kCount>
+struct OwnValues {
+  float own[kCount];
+};
+template <>
+struct OwnValues<0> {};
+
+template <class T>
+inline constexpr int kMaxCandidatesOf = T::kStreams ? kMaxStreamedCandidates : kMaxCandidates;
+
+template <class T>
+inline constexpr int kNumOwnValues = T::kStreams&& T::kCluster != 1 ? kMaxStreamedCandidates : 0;
+
+template <class T>
+struct CutSearchStorage : OwnValues<kNumOwnValues<T>> {
+  static constexpr int kMax = kMaxCandidatesOf<T>;
+  uint32_t mine[kMax];                    ///< columns, of this block, in any order
+  float values[kMax];                     ///< of the row
   Candidate few[kFewCandidates];          ///< those that are left
   Candidate end;                          ///< the last of a prefix, and what is above it
   uint64_t sums[2][kMaxCandidateWords];   ///< in turns
   uint32_t num_mine[kMaxCandidateLists];  ///< of each list that was made
   uint32_t num_few[4];                    ///< of each search among them
 };
-static_assert(sizeof(CutSearchStorage) == CutSearchBytes());
 
 /// All threads of a block call each function, those of all blocks of a row.
 template <class T>
@@ -31,20 +46,28 @@ class CandidateList {
   using Exchange = typename T::Exchange;
 
   /// A barrier lies between this and the first list.
-  __device__ __forceinline__ explicit CandidateList(CutSearchStorage& storage) : s_(storage) {
+  __device__ __forceinline__ explicit CandidateList(CutSearchStorage<T>& storage) : s_(storage) {
+    static_assert(sizeof(storage) == CutSearchBytes(T::kResident, T::kCluster));
     if (threadIdx.x < kMaxCandidateLists) s_.num_mine[threadIdx.x] = 0;
     if (threadIdx.x < 4) s_.num_few[threadIdx.x] = 0;
   }
 
-  /// Adds elements of a lane's chunk, and says how many.
-  __device__ __forceinline__ uint32_t Add(uint32_t chunk, uint32_t mask) {
-    if (mask == 0) return 0;
+  /// Adds elements of a lane's chunk, and says how many. By all lanes of a warp together.
+  template <class RowType>
+  __device__ __forceinline__ uint32_t Add(const RowType& row, uint32_t chunk, uint32_t mask) {
     const auto n = static_cast<uint32_t>(__popc(mask));
-    uint32_t at = atomicAdd(&s_.num_mine[list_], n);
-    if (at + n > kMaxCandidates) return n;
+    if (__ballot_sync(tile::kFullWarp, n != 0) == 0) return 0;
+    const uint32_t to_here = WarpScan(n);
+    uint32_t at = 0;
+    if (threadIdx.x % 32 == 31) at = atomicAdd(&s_.num_mine[list_], to_here);
+    at = __shfl_sync(tile::kFullWarp, at, 31) + to_here - n;
+    if (at + n > kMax) return n;
 #pragma unroll 1
-    for (; mask != 0; mask &= mask - 1) {
-      s_.mine[at++] = ColumnOf<T>(chunk, __ffs(static_cast<int>(mask)) - 1);
+    for (; mask != 0; mask &= mask - 1, ++at) {
+      const int i = __ffs(static_cast<int>(mask)) - 1;
+      s_.mine[at] = ColumnOf<T>(chunk, i);
+      // In which register it is, nobody knows.
+      if constexpr (T::kStreams) Own()[at] = row.Visited(chunk, i);
     }
     return n;
   }
@@ -52,7 +75,7 @@ class CandidateList {
   /// The elements that were added will not be looked at.
   __device__ __forceinline__ void Drop() { ++list_; }
 
-  /// Collects what the row's blocks added, which `num_of(block)` says, and reads it again. After an
+  /// Collects what the row's blocks added, which `num_of(block)` says. After an
   /// exchange; another one lies between this and the next Add(). What is above all of them measures
   /// `above`.
   template <class RowType, class NumOf>
@@ -62,28 +85,48 @@ class CandidateList {
     uint32_t ends[T::kCluster];
     size_ = 0;
 #pragma unroll
-    for (int k = 0; k < T::kCluster; ++k) ends[k] = size_ += static_cast<uint32_t>(num_of(k));
-    constexpr uint32_t kAtOnce = 4;
-    for (uint32_t first = threadIdx.x; first < size_; first += kAtOnce * kThreads) {
-      float values[kAtOnce];
-#pragma unroll
-      for (uint32_t j = 0; j < kAtOnce; ++j) {
-        const uint32_t i = first + j * kThreads;
-        uint32_t block = 0;
-        uint32_t begin = 0;
-#pragma unroll
-        for (int k = 0; k + 1 < T::kCluster; ++k) {
-          if (i >= ends[k]) block = static_cast<uint32_t>(k) + 1, begin = ends[k];
-        }
-        if (i < size_) values[j] = row.ElementAt(Exchange::ReadFrom(block, &s_.mine[i - begin]));
-      }
-#pragma unroll
-      for (uint32_t j = 0; j < kAtOnce; ++j) {
-        const uint32_t i = first + j * kThreads;
-        if (i < size_) s_.values[i] = values[j];
-      }
+    for (int k = 0; k < T::kCluster; ++k) {
+      if (k == static_cast<int>(Exchange::BlockRank())) own_begin_ = size_;
+      ends[k] = size_ += static_cast<uint32_t>(num_of(k));
+      if (k == static_cast<int>(Exchange::BlockRank())) own_end_ = size_;
     }
-    __syncthreads();
+    if constexpr (!T::kStreams || T::kCluster > 1) {  // else they are there
+      constexpr uint32_t kAtOnce = 4;
+      for (uint32_t first = threadIdx.x; first < size_; first += kAtOnce * kThreads) {
+        float values[kAtOnce];
+#pragma unroll
+        for (uint32_t j = 0; j < kAtOnce; ++j) {
+          const uint32_t i = first + j * kThreads;
+          uint32_t block = 0;
+          uint32_t begin = 0;
+#pragma unroll
+          for (int k = 0; k + 1 < T::kCluster; ++k) {
+            if (i >= ends[k]) block = static_cast<uint32_t>(k) + 1, begin = ends[k];
+          }
+          if (i >= size_) continue;
+          if constexpr (T::kStreams) {
+            values[j] = __uint_as_float(Exchange::ReadFrom(block, &Own()[i - begin]));
+          } else {
+            values[j] = row.ElementAt(Exchange::ReadFrom(block, &s_.mine[i - begin]));
+          }
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < kAtOnce; ++j) {
+          const uint32_t i = first + j * kThreads;
+          if (i < size_) s_.values[i] = values[j];
+        }
+      }
+      __syncthreads();
+    }
+  }
+
+  /// Calls `visit(column, value)` for this block's own, from the `first` one on, by steps.
+  template <class Visit>
+  __device__ __forceinline__ void ForEachOwn(uint32_t first, uint32_t step,
+                                             const Visit& visit) const {
+    for (uint32_t i = own_begin_ + first; i < own_end_; i += step) {
+      visit(s_.mine[i - own_begin_], s_.values[i]);
+    }
   }
 
   /// What the list's elements above each pivot measure, and how many they are.
@@ -158,6 +201,15 @@ class CandidateList {
 
  private:
   static constexpr uint32_t kThreads = T::kWarps * 32;
+  static constexpr uint32_t kMax = kMaxCandidatesOf<T>;
+
+  __device__ __forceinline__ float* Own() const {
+    if constexpr (T::kCluster > 1) {
+      return s_.own;
+    } else {
+      return s_.values;
+    }
+  }
 
   /// Narrows by a thread for each of the few values in the bracket.
   template <class MeasureType>
@@ -200,9 +252,11 @@ class CandidateList {
     b.hi = Order::KeyOf(s_.end.value);
   }
 
-  CutSearchStorage& s_;
+  CutSearchStorage<T>& s_;
   uint64_t above_ = 0;
   uint32_t size_ = 0;
+  uint32_t own_begin_ = 0;  ///< of this block's own, among those of the row
+  uint32_t own_end_ = 0;
   int list_ = 0;
   int search_ = 0;
   int set_ = 0;

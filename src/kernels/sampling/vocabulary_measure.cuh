@@ -37,19 +37,34 @@ struct Measure {
       within += static_cast<uint32_t>(__popc(mask));
       return mask;
     }
-    if constexpr (kWeighs) {
-      float parts[2] = {};
-      const WeightsType anew = weights.Anew();
+    if constexpr (kWeighs) mask = WeighWithin(x, low, high, weights.Anew(), above, within);
+    return mask;
+  }
+  /// The same of weights, which `weigh(element)` says.
+  template <class Weigh>
+  __device__ __forceinline__ uint32_t WeighWithin(const Lane& x, float low, float high,
+                                                  const Weigh& weigh, uint64_t& above,
+                                                  uint64_t& within) const {
+    uint32_t mask = 0;
+    float parts[2] = {};
 #pragma unroll
-      for (int i = 0; i < kLaneElements; ++i) {
-        const float w = anew(x[i]);
-        const bool is_above = x[i] > high;
-        const bool is_within = !is_above & (x[i] > low);
-        if (is_above) parts[0] += w;
-        if (is_within) parts[1] += w, mask += 1u << i;
-      }
-      above += weights.Quantise(parts[0]);
-      within += weights.Quantise(parts[1]);
+    for (int i = 0; i < kLaneElements; ++i) {
+      const float w = weigh(x[i]);
+      const bool is_above = x[i] > high;
+      const bool is_within = !is_above & (x[i] > low);
+      if (is_above) parts[0] += w;
+      if (is_within) parts[1] += w, mask += 1u << i;
+    }
+    above += weights.Quantise(parts[0]);
+    within += weights.Quantise(parts[1]);
+    return mask;
+  }
+  /// The lane's elements above `low`.
+  __device__ __forceinline__ static uint32_t MaskAbove(const Lane& x, float low) {
+    uint32_t mask = 0;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      if (Order::IsAbove(x[i], low)) mask += 1u << i;
     }
     return mask;
   }

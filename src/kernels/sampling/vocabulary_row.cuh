@@ -1,173 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row of a vocabulary: its first chunks in registers, the next in shared memory.
+// One row of a vocabulary: its first chunks in registers, the next in shared memory; or none kept,
+// and each pass reads it by way of shared memory.
 #pragma once
 
-#include "kernels/ptx/cp_async.cuh"
-#include "kernels/sampling/vocabulary_exchange.cuh"
-#include "kernels/tile/element.cuh"
+#include "kernels/sampling/vocabulary_lane.cuh"
 
 namespace flashinfer::kernels::sampling {
-
-inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
-
-/// Ordered as the floats are; no NaN.
-__device__ __forceinline__ int32_t OrderedKey(float x) {
-  const auto bits = static_cast<int32_t>(__float_as_uint(x));
-  return bits >= 0 ? bits : bits ^ 0x7fffffff;
-}
-__device__ __forceinline__ float FloatOfKey(int32_t key) {
-  return __uint_as_float(static_cast<uint32_t>(key >= 0 ? key : key ^ 0x7fffffff));
-}
-inline constexpr int32_t kKeyOfMinusInfinity = static_cast<int32_t>(0x807fffffu);
-
-/// Keys as unsigned numbers in the same order.
-__device__ __forceinline__ uint32_t UnsignedKey(int32_t key) {
-  return static_cast<uint32_t>(key) ^ 0x80000000u;
-}
-__device__ __forceinline__ int32_t SignedKey(uint32_t key) {
-  return static_cast<int32_t>(key ^ 0x80000000u);
-}
-
-/// Elements are floats, and ordered as such. A key of nothing is below them all.
-struct FloatOrder {
-  static constexpr int32_t kNothing = kKeyOfMinusInfinity - 1;
-  __device__ __forceinline__ static float ElementOf(int32_t key) {
-    return key == kNothing ? -kInfinity : FloatOfKey(key);
-  }
-  __device__ __forceinline__ static int32_t KeyOf(float element) { return OrderedKey(element); }
-  __device__ __forceinline__ static bool IsAbove(float a, float b) { return a > b; }
-};
-
-/// Elements hold the bits of their keys, so that NaN has a place: above infinity.
-struct KeyOrder {
-  static constexpr int32_t kNothing = kKeyOfMinusInfinity - 1;
-  static constexpr int32_t kNan = 0x7fffffff;
-  __device__ __forceinline__ static float ElementOf(int32_t key) {
-    return __uint_as_float(static_cast<uint32_t>(key));
-  }
-  __device__ __forceinline__ static int32_t KeyOf(float element) {
-    return static_cast<int32_t>(__float_as_uint(element));
-  }
-  __device__ __forceinline__ static bool IsAbove(float a, float b) { return KeyOf(a) > KeyOf(b); }
-};
-
-template <class Spec>
-constexpr int SharedChunksOf(const Spec& spec) {
-  if constexpr (requires { spec.shared_chunks; }) return spec.shared_chunks;
-  return 0;
-}
-
-/// Where a block keeps chunks.
-template <int kBytes>
-struct alignas(16) SharedChunkStorage {
-  char bytes[kBytes];
-};
-template <>
-struct SharedChunkStorage<0> {
-  static constexpr char* bytes = nullptr;
-};
-
-/// What all kernels over rows of a vocabulary derive from their specs.
-template <class Spec, Spec kSpec, class OrderType = FloatOrder>
-struct RowTraits {
-  using Order = OrderType;
-  static constexpr DType kDType = kSpec.dtype;
-  static constexpr int kVec = 16 / tile::SizeBytes(kDType);  ///< adjacent elements of a lane
-  static constexpr int kAccess = kSpec.vector_size;
-  static constexpr int kGroups = kLaneElements / kVec;
-  static constexpr int kWarps = kSpec.block_threads / 32;
-  static constexpr int kCluster = kSpec.cluster_size;
-  static constexpr int kResident = kSpec.resident_chunks;
-  static constexpr int kShared = SharedChunksOf(kSpec);
-  static constexpr bool kReadsAgain = kSpec.reads_again;
-  static constexpr bool kHasMore = kShared > 0 || kReadsAgain;  ///< than in registers
-  static constexpr int kSharedChunkBytes = kChunkElements * tile::SizeBytes(kDType);
-  static_assert(kAccess >= 1 && kAccess <= kVec && (kAccess & (kAccess - 1)) == 0,
-                "vector_size must be a power of two of at most 16 bytes");
-  static_assert(kWarps >= 1 && kWarps <= 32 && kWarps * 32 == kSpec.block_threads &&
-                    (kWarps & (kWarps - 1)) == 0,
-                "block_threads must be a power of two from 32 to 1024");
-  static_assert(kCluster >= 1 && kCluster <= kMaxVocabularyCluster &&
-                    (kCluster & (kCluster - 1)) == 0 && (kCluster == 1 || kWarps >= kCluster),
-                "cluster_size must be 1, 2, 4 or 8, at most the warps of a block");
-  static_assert(kResident >= 1 && kResident <= 4, "resident_chunks must be 1 to 4");
-  static_assert(kShared == 0 || kAccess == kVec, "shared_chunks need accesses of 16 bytes");
-  using Exchange = sampling::Exchange<kWarps, kCluster>;
-  using SharedChunks = SharedChunkStorage<kWarps * kShared * kSharedChunkBytes>;
-};
-
-/// Elements of a lane's chunk; element i of it is at ColumnOf(chunk, i).
-using Lane = float[kLaneElements];
-
-template <class T>
-__device__ __forceinline__ uint32_t ColumnOf(uint32_t chunk, int i) {
-  const uint32_t group = chunk * T::kGroups + i / T::kVec;
-  return group * (32 * T::kVec) + threadIdx.x % 32 * T::kVec + i % T::kVec;
-}
-
-/// Loads a lane's elements of a chunk, `pad` past the end. An access is wholly inside or outside.
-template <class T>
-__device__ __forceinline__ void LoadLane(const char* row, uint32_t size, uint32_t chunk, float pad,
-                                         Lane& x) {
-#pragma unroll
-  for (int i = 0; i < kLaneElements; i += T::kAccess) {
-    const uint32_t column = ColumnOf<T>(chunk, i);
-    float wide[T::kAccess];
-    if (column < size) {
-      tile::Elements<T::kDType, T::kAccess> e;
-      e.Load(tile::At<T::kDType>(row, column));
-      e.Widen(wide);
-    } else {
-#pragma unroll
-      for (int j = 0; j < T::kAccess; ++j) wide[j] = pad;
-    }
-#pragma unroll
-    for (int j = 0; j < T::kAccess; ++j) x[i + j] = wide[j];
-  }
-}
-
-/// Stores a lane's elements of a chunk as kOut; what is past the end stays out.
-template <class T, DType kOut>
-__device__ __forceinline__ void StoreLane(void* row, uint32_t size, uint32_t chunk, const Lane& x) {
-#pragma unroll
-  for (int i = 0; i < kLaneElements; i += T::kAccess) {
-    const uint32_t column = ColumnOf<T>(chunk, i);
-    if (column >= size) continue;
-    float wide[T::kAccess];
-#pragma unroll
-    for (int j = 0; j < T::kAccess; ++j) wide[j] = x[i + j];
-    tile::Elements<kOut, T::kAccess> e;
-    e.Narrow(wide);
-    e.Store(tile::At<kOut>(row, column));
-  }
-}
-
-/// Begins to copy a lane's elements of a chunk to shared memory, `to` being the warp's chunk there.
-template <class T>
-__device__ __forceinline__ void CopyLane(const char* row, uint32_t size, uint32_t chunk, char* to) {
-#pragma unroll
-  for (int g = 0; g < T::kGroups; ++g) {
-    const uint32_t column = ColumnOf<T>(chunk, g * T::kVec);
-    if (column >= size) continue;
-    ptx::cp_async<16>(to + (g * 32 + threadIdx.x % 32) * 16, tile::At<T::kDType>(row, column));
-  }
-}
-
-/// LoadLane() of what was copied.
-template <class T>
-__device__ __forceinline__ void LoadSharedLane(const char* from, uint32_t size, uint32_t chunk,
-                                               float pad, Lane& x) {
-#pragma unroll
-  for (int g = 0; g < T::kGroups; ++g) {
-    float wide[T::kVec];
-    tile::Elements<T::kDType, T::kVec> e;
-    e.Load(from + (g * 32 + threadIdx.x % 32) * 16);
-    e.Widen(wide);
-    const bool is_inside = ColumnOf<T>(chunk, g * T::kVec) < size;
-#pragma unroll
-    for (int j = 0; j < T::kVec; ++j) x[g * T::kVec + j] = is_inside ? wide[j] : pad;
-  }
-}
 
 /// The chunks of this warp. `Source` loads one, `source(chunk, lane)`, or, where some are kept in
 /// shared memory, copies it there and loads it from there.
@@ -181,9 +19,13 @@ class Row {
         shared_(shared + threadIdx.x / 32 * (T::kShared * T::kSharedChunkBytes)),
         first_(T::Exchange::WarpRank() * static_cast<uint32_t>(chunks_per_warp)),
         count_(chunks_per_warp) {
+    if constexpr (T::kStreams) {
+      Begin();
+    } else {
 #pragma unroll
-    for (int i = 0; i < T::kResident; ++i) source_(first_ + i, resident_[i]);
-    if constexpr (T::kShared > 0) {
+      for (int i = 0; i < T::kResident; ++i) source_(first_ + i, resident_[i]);
+    }
+    if constexpr (T::kShared > 0 && !T::kStreams) {
 #pragma unroll
       for (int i = 0; i < T::kShared; ++i) {
         source_.Copy(first_ + T::kResident + i, shared_ + i * T::kSharedChunkBytes);
@@ -203,14 +45,25 @@ class Row {
   /// The chunks in registers, and others by number.
   template <class Visit>
   __device__ __forceinline__ void ForEachResident(const Visit& visit) const {
+    if constexpr (!T::kStreams) {
 #pragma unroll
-    for (int i = 0; i < T::kResident; ++i) visit(first_ + i, resident_[i]);
+      for (int i = 0; i < T::kResident; ++i) visit(first_ + i, resident_[i]);
+    }
   }
   __device__ __forceinline__ float ElementAt(uint32_t column) const {
     return source_.ElementAt(column);
   }
+  /// Element `i` of the lane's elements that are visited now.
+  __device__ __forceinline__ float Visited(uint32_t chunk, int i) const {
+    if constexpr (T::kStreams && T::kShared > 0) {
+      return source_.ElementOf(SlotOf(static_cast<int>(chunk - first_)), ColumnOf<T>(0, i));
+    } else {
+      return source_.ElementAt(ColumnOf<T>(chunk, i));
+    }
+  }
+  __device__ __forceinline__ void ReadChunk(uint32_t chunk, Lane& x) const { source_(chunk, x); }
   __device__ __forceinline__ void Read(int i, Lane& x) const {
-    if constexpr (T::kShared > 0) {
+    if constexpr (T::kShared > 0 && !T::kStreams) {
       ptx::cp_async_wait_group<0>();
       const int place = i - T::kResident;
       if (!T::kReadsAgain || place < T::kShared) {
@@ -230,8 +83,13 @@ class Row {
   /// ForEachChunk() after Map(): what is read again is mapped again.
   template <class MapType, class Visit>
   __device__ __forceinline__ void ForEachMapped(const MapType& map, const Visit& visit) const {
-    ForEachResident(visit);
-    if constexpr (T::kHasMore) {
+    if constexpr (T::kStreams) {
+      static_assert(sizeof(map) <= 1, "only rows that are kept are mapped");
+      Stream(visit);
+    } else {
+      ForEachResident(visit);
+    }
+    if constexpr (T::kHasMore && !T::kStreams) {
 #pragma unroll 1
       for (int i = T::kResident; i < count_; ++i) {
         Lane x;
@@ -243,11 +101,46 @@ class Row {
   }
 
  private:
+  /// Shared memory of chunks that are on their way, in turns.
+  __device__ __forceinline__ char* SlotOf(int i) const {
+    return shared_ + i % T::kShared * T::kSharedChunkBytes;
+  }
+  __device__ __forceinline__ void Ask(int i) const {
+    if (i < count_) source_.Copy(first_ + i, SlotOf(i));
+    ptx::cp_async_commit_group();
+  }
+  __device__ __forceinline__ void Begin() const {
+    if constexpr (T::kShared > 0) {
+#pragma unroll
+      for (int i = 0; i + 1 < T::kShared; ++i) Ask(i);
+    }
+  }
+
+  template <class Visit>
+  __device__ __forceinline__ void Stream(const Visit& visit) const {
+    if (has_streamed_) Begin();
+    has_streamed_ = true;
+#pragma unroll 1
+    for (int i = 0; i < count_; ++i) {
+      Lane x;
+      if constexpr (T::kShared > 0) {
+        // A lane reads what it has copied; its last chunk's place is free.
+        ptx::cp_async_wait_group<T::kShared - 2>();
+        source_.FromShared(first_ + i, SlotOf(i), x);
+        Ask(i + T::kShared - 1);
+      } else {
+        source_(first_ + i, x);
+      }
+      visit(first_ + i, x);
+    }
+  }
+
   const Source& source_;
   char* shared_;
   uint32_t first_;
   int32_t count_;
-  Lane resident_[T::kResident];
+  mutable bool has_streamed_ = false;
+  Lane resident_[T::kStreams ? 1 : T::kResident];
 };
 
 /// Rows in memory as a Source.
@@ -272,7 +165,11 @@ struct RowInMemory {
 
   /// One that is inside.
   __device__ __forceinline__ float ElementAt(uint32_t column) const {
-    const float x = tile::LoadElement<T::kDType>(data, column);
+    return ElementOf(data, column);
+  }
+  /// One of those at `from`.
+  __device__ __forceinline__ float ElementOf(const char* from, uint32_t column) const {
+    const float x = tile::LoadElement<T::kDType>(from, column);
     return is_uniform && fabsf(x) < kInfinity ? 0.0f : x;
   }
 

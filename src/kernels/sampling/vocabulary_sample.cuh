@@ -33,12 +33,12 @@ struct SampleStorage {
   uint64_t by_warp[T::kWarps][4];
 };
 
-/// The weights of every fourth element of a row, counted in bins. The same elements for any number
-/// of warps and blocks.
-template <class T>
+/// The weights of every kEachth element of a row, counted in bins. The same elements for any number
+/// of warps and blocks, of which each counts its own, or, with kIsWhole, all.
+template <class T, int kEach = 4, bool kIsWhole = T::kCluster == 1>
 class Sample {
  public:
-  static constexpr int kEvery = 4;
+  static constexpr int kEvery = kEach;
 
   __device__ __forceinline__ explicit Sample(SampleStorage<T>& storage) : s_(storage) {
     static_assert(sizeof(SampleStorage<T>) == SampleBytes(T::kWarps * 32, T::kCluster));
@@ -61,7 +61,7 @@ class Sample {
   /// Inside of an exchange, when all are added.
   __device__ __forceinline__ void Send() const {
 #if FLASHINFER_ARCH >= 900
-    if constexpr (T::kCluster > 1) {
+    if constexpr (!kIsWhole) {
       for (uint32_t i = threadIdx.x; i < kSampleBins / 2; i += kThreads) {
         const auto part = [&](uint32_t bin) {
           return s_.counts[bin] < 0xffffu ? s_.counts[bin] : 0xffffu;
@@ -81,7 +81,7 @@ class Sample {
   template <class WeightsType>
   __device__ __forceinline__ Guess GuessOf(uint64_t rest, const WeightsType& weights,
                                            const Guess& widest) {
-    if (T::kCluster == 1) __syncthreads();
+    if (kIsWhole) __syncthreads();
     uint32_t counts[kPerThread];
     uint64_t sums[2] = {0, 0};  // what the thread's bins weigh, and how many elements they have
 #pragma unroll
@@ -99,34 +99,54 @@ class Sample {
     for (int k = 0; k < 2; ++k) {
       to_here[k] += WarpSum64(lane < warp ? s_.by_warp[lane % T::kWarps][k] : 0) - sums[k];
     }
-    uint32_t lo = 0;            // bins below this are surely below the end
-    uint32_t hi = kSampleBins;  // bins from this on are surely above it
+    // In 2^-16 of a bin: what is below `lo` is surely below the end, what is above `hi` above it.
+    uint32_t lo = 0;
+    uint32_t hi = kSampleBins << kPartBits;
+    const auto limit = static_cast<float>(rest);
+    const auto spread = [&](uint32_t edge) {
+      return 9.0f * (kEvery - 1) * EdgeOf(edge) * weights.unit;
+    };
+    float last_most = MostOf(to_here[0], spread(threadIdx.x * kPerThread));
+    float last_least = LeastOf(to_here[0], spread(threadIdx.x * kPerThread));
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const uint32_t edge = threadIdx.x * kPerThread + j + 1;
       to_here[0] += counts[j] * MiddleOf(j, weights);
       to_here[1] += counts[j];
       s_.counts[edge - 1] = static_cast<uint32_t>(to_here[1]);
-      const auto below = static_cast<float>(to_here[0]);
-      const float spread = 9.0f * (kEvery - 1) * EdgeOf(edge) * weights.unit;
-      const float most = below + 0.5f * spread + Root(spread * (below + 0.25f * spread));
-      if (most <= static_cast<float>(rest)) lo = edge;
-      const float least = below - Root(spread * below);
-      if (least > static_cast<float>(rest) && edge < hi) hi = edge;
+      const float most = MostOf(to_here[0], spread(edge));
+      if (last_most <= limit) {
+        lo = ((edge - 1) << kPartBits) + PartOf(limit - last_most, most - last_most);
+      }
+      const float least = LeastOf(to_here[0], spread(edge));
+      if (least > limit) {
+        const uint32_t part = PartOf(limit - last_least, least - last_least);
+        const uint32_t place = ((edge - 1) << kPartBits) + part + 1;
+        if (place < hi) hi = place;
+      }
+      last_most = most;
+      last_least = least;
     }
     lo = WarpMax32(lo);
-    hi = kSampleBins - WarpMax32(kSampleBins - hi);
+    hi = ~WarpMax32(~hi);
     if (lane == 0) s_.by_warp[warp][2] = lo, s_.by_warp[warp][3] = hi;
     __syncthreads();
     lo = WarpMax32(static_cast<uint32_t>(s_.by_warp[lane % T::kWarps][2]));
-    hi = kSampleBins -
-         WarpMax32(kSampleBins - static_cast<uint32_t>(s_.by_warp[lane % T::kWarps][3]));
-    const auto below = [&](uint32_t edge) { return edge == 0 ? 0 : s_.counts[edge - 1]; };
-    const auto key = [&](uint32_t edge) { return OrderedKey(weights.ValueOf(EdgeOf(edge))) - 1; };
+    hi = ~WarpMax32(~static_cast<uint32_t>(s_.by_warp[lane % T::kWarps][3]));
+    const auto below = [&](uint32_t place) {
+      const uint32_t bin = place >> kPartBits;
+      return bin == 0 ? 0 : s_.counts[bin - 1];
+    };
+    const auto key = [&](uint32_t place) {
+      const float weight = __uint_as_float((kFirstBin << kBinShift) + (place << kPlaceShift));
+      return OrderedKey(weights.ValueOf(weight)) - 1;
+    };
     Guess g = widest;
     if (lo > 0 && key(lo) > g.lo) g.lo = key(lo);
-    if (hi < kSampleBins && key(hi) < g.hi) g.hi = key(hi);
-    g.expected = hi > lo ? uint64_t{kEvery} * (below(hi) - below(lo)) : 0;
+    constexpr uint32_t kEnd = kSampleBins << kPartBits;
+    if (hi < kEnd && key(hi) < g.hi) g.hi = key(hi);
+    const uint32_t last = hi < kEnd ? hi + kEnd / kSampleBins : kEnd;
+    g.expected = last > lo ? uint64_t{kEvery} * (below(last < kEnd ? last : kEnd) - below(lo)) : 0;
     return g;
   }
 
@@ -134,9 +154,25 @@ class Sample {
   static constexpr int kThreads = T::kWarps * 32;
   static constexpr int kPerThread = kSampleBins > kThreads ? kSampleBins / kThreads : 1;
   static constexpr int kBinShift = 19;
+  static constexpr int kPartBits = 16;
+  static constexpr int kPlaceShift = kBinShift - kPartBits;
   static constexpr int kFirstBin = (0x40000000 >> kBinShift) - kSampleBins;
   static_assert(kThreads <= kSampleBins, "a thread has one bin or more");
 
+  /// What part of a bin `x` of `all` is, where weights are spread evenly.
+  __device__ __forceinline__ static uint32_t PartOf(float x, float all) {
+    const float part = fminf(fmaxf(x / all, 0.0f), 1.0f);  // of NaN 0
+    return static_cast<uint32_t>(part * static_cast<float>((1 << kPartBits) - 1));
+  }
+  /// The most, and the least, that elements of a sum in the sample weigh.
+  __device__ __forceinline__ static float MostOf(uint64_t sum, float spread) {
+    const auto below = static_cast<float>(sum);
+    return below + 0.5f * spread + Root(spread * (below + 0.25f * spread));
+  }
+  __device__ __forceinline__ static float LeastOf(uint64_t sum, float spread) {
+    const auto below = static_cast<float>(sum);
+    return below - Root(spread * below);
+  }
   __device__ __forceinline__ static float Root(float x) {
     return x > 0.0f ? x * ptx::RsqrtApprox(x) : 0.0f;
   }
@@ -153,7 +189,7 @@ class Sample {
   }
 
   __device__ __forceinline__ uint32_t CountOf(uint32_t bin) const {
-    if constexpr (T::kCluster == 1) return s_.counts[bin];
+    if constexpr (kIsWhole) return s_.counts[bin];
     uint32_t count = 0;
 #pragma unroll
     for (int block = 0; block < T::kCluster; ++block) {
@@ -163,6 +199,14 @@ class Sample {
   }
 
   SampleStorage<T>& s_;
+};
+
+/// Where no sample is wanted.
+struct NoSample {
+  static constexpr int kEvery = kLaneElements;
+  __device__ __forceinline__ void Clear() const {}
+  __device__ __forceinline__ void Add(float) const {}
+  __device__ __forceinline__ void Send() const {}
 };
 
 }  // namespace flashinfer::kernels::sampling

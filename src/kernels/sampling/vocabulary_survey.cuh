@@ -106,24 +106,24 @@ __device__ __forceinline__ Extremes ExtremesOf(const RowType& row, typename T::E
 }
 
 /// What a lane's elements weigh; the sample gets its share of them.
-template <class T, class WeightsType>
+template <class WeightsType, class SampleType>
 __device__ __forceinline__ uint64_t WeighLane(const Lane& x, const WeightsType& weights,
-                                              Sample<T>& sample) {
+                                              SampleType& sample) {
   float sum = 0;
   const WeightsType anew = weights.Anew();
 #pragma unroll
   for (int i = 0; i < kLaneElements; ++i) {
     const float weight = anew(x[i]);
     sum += weight;
-    if (i % Sample<T>::kEvery == 0) sample.Add(weight);
+    if (i % SampleType::kEvery == 0) sample.Add(weight);
   }
   return weights.Quantise(sum);
 }
 
 /// What a row weighs, by a pass over it.
-template <class T, class RowType, class WeightsType>
+template <class T, class RowType, class WeightsType, class SampleType>
 __device__ __forceinline__ uint64_t Weigh(const RowType& row, typename T::Exchange& exchange,
-                                          const WeightsType& weights, Sample<T>& sample) {
+                                          const WeightsType& weights, SampleType& sample) {
   uint64_t sums[1] = {0};
   row.ForEachChunk([&](uint32_t, const Lane& x) { sums[0] += WeighLane(x, weights, sample); });
   exchange.Reduce(sums, SumOf(), [&] { sample.Send(); });
@@ -132,11 +132,11 @@ __device__ __forceinline__ uint64_t Weigh(const RowType& row, typename T::Exchan
 
 /// Extremes and weight of probabilities, by one pass where they are about as large as those of a
 /// distribution are, and otherwise by a second one.
-template <class T, class RowType>
+template <class T, class RowType, class SampleType>
 __device__ __forceinline__ Survey WeighedSurveyOf(const RowType& row,
                                                   typename T::Exchange& exchange,
                                                   const BoundPlan& plan, int32_t size,
-                                                  Sample<T>& sample) {
+                                                  SampleType& sample) {
   Weights<false> weights(1.0f, 1.0f, size);
 #pragma unroll 1
   for (;;) {

@@ -23,10 +23,12 @@ inline constexpr int32_t kMaxSharedChunks = 5;
 struct VocabularyTile {
   int32_t block_threads;
   int32_t cluster_size;     ///< blocks of a row
-  int32_t resident_chunks;  ///< of a warp, in registers
-  int32_t shared_chunks;    ///< of a warp, in shared memory: those after
+  int32_t resident_chunks;  ///< of a warp, in registers; 0: none is kept
+  int32_t shared_chunks;    ///< of a warp, in shared memory: those after, or on their way
   int32_t chunks_per_warp;  ///< consecutive ones; at least those
-  constexpr bool reads_again() const { return chunks_per_warp > resident_chunks + shared_chunks; }
+  constexpr bool reads_again() const {
+    return resident_chunks == 0 || chunks_per_warp > resident_chunks + shared_chunks;
+  }
 };
 
 /// What a tile is made for.
@@ -36,6 +38,30 @@ struct VocabularyTileRequest {
   bool shares = false;   ///< may keep chunks in shared memory
   bool is_many = false;  ///< many rows: does so before it takes more blocks
 };
+
+/// Rows of which nothing is kept: each pass reads them, and there is seldom more than one, by
+/// kernels that forecast where a cut is. Several blocks a row only where rows are fewer than SMs:
+/// each looks at the whole forecast (H200, 2026-12-01, top-p of 64 rows of 128256: 40 µs by 2
+/// blocks, 54 by 4, 73 by 8; of 256 rows 72 by 1). Loads by way of shared memory take 72, of
+/// registers 79, and rows of 256 that are kept 130.
+constexpr VocabularyTile MakeStreamingTile(const VocabularyTileRequest& r, int64_t num_rows,
+                                           int64_t num_sms) {
+  const int64_t num_chunks = (r.vocab_size + kChunkElements - 1) / kChunkElements;
+  VocabularyTile t{256, 1, 0, 0, 1};
+  const auto fits = [&](int32_t size) { return num_rows * size <= num_sms; };
+  while (r.arch >= 90 && t.cluster_size < kMaxVocabularyCluster && fits(2 * t.cluster_size)) {
+    t.cluster_size *= 2;
+  }
+  // Two blocks an SM, or one where it has 100 KB.
+  const bool has_room = r.arch >= 80 && r.arch < 120;
+  if (has_room && r.shares) t.shared_chunks = r.arch < 90 || t.cluster_size > 1 ? 3 : 4;
+  const int64_t num_warps = int64_t{t.cluster_size} * t.block_threads / 32;
+  t.chunks_per_warp = static_cast<int32_t>((num_chunks + num_warps - 1) / num_warps);
+  return t;
+}
+
+/// Shorter rows are kept in the registers of one block.
+inline constexpr int64_t kMinStreamedVocabulary = 32 * kChunkElements;
 
 /// The tile of rows: whole rows in registers, and in shared memory, as far as a cluster has them.
 /// 256 threads with 4 chunks leave room for other values (H200, 2026-11-30, top-p of 64 rows of
@@ -63,9 +89,11 @@ constexpr VocabularyTile MakeVocabularyTile(const VocabularyTileRequest& r) {
   return t;
 }
 
-/// Leaves each thread 64 registers, or 128 for four chunks.
+/// Leaves each thread 64 registers, or 128 for four chunks, and for those that are on their way
+/// where none is kept.
 constexpr int32_t VocabularyMinBlocks(int32_t block_threads, int32_t resident_chunks) {
-  const int32_t blocks = (resident_chunks > 2 ? 512 : 1024) / block_threads;
+  const bool needs_many = resident_chunks > 2 || resident_chunks == 0;
+  const int32_t blocks = (needs_many ? 512 : 1024) / block_threads;
   return blocks < 1 ? 1 : blocks > 16 ? 16 : blocks;
 }
 
@@ -102,7 +130,7 @@ struct RandomParams {
 };
 
 /// 64-bit words that the warps of a row exchange at a time, at most.
-inline constexpr int32_t kExchangeWords = 4;
+inline constexpr int32_t kExchangeWords = 5;
 
 /// Shared memory of exchanges: two sets, which are used in turns.
 constexpr int32_t ExchangeBytes(int32_t block_threads, int32_t cluster_size) {
@@ -117,6 +145,7 @@ constexpr int32_t SharedChunksBytes(int32_t block_threads, int32_t shared_chunks
 /// Values between which a cut was narrowed down, at most, before only they are looked at, and
 /// before each is compared with all others.
 inline constexpr int32_t kMaxCandidates = 2048;
+inline constexpr int32_t kMaxStreamedCandidates = 4096;
 inline constexpr int32_t kFewCandidates = 64;
 /// Words of the warps of the largest block: two for each of three pivots.
 inline constexpr int32_t kMaxCandidateWords = 96;
@@ -124,9 +153,17 @@ inline constexpr int32_t kMaxCandidateWords = 96;
 inline constexpr int32_t kMaxCandidateLists = 8;
 
 /// Shared memory of a search for a cut, a multiple of 16.
-constexpr int32_t CutSearchBytes() {
-  return kMaxCandidates * (4 + 4) + (kFewCandidates + 1) * 16 + 2 * kMaxCandidateWords * 8 +
+constexpr int32_t CutSearchBytes(int32_t resident_chunks, int32_t cluster_size) {
+  const bool streams = resident_chunks == 0;
+  const int32_t list =
+      streams ? kMaxStreamedCandidates * (cluster_size > 1 ? 12 : 8) : kMaxCandidates * 8;
+  return list + (kFewCandidates + 1) * 16 + 2 * kMaxCandidateWords * 8 +
          (kMaxCandidateLists + 4) * 4;
+}
+
+/// Shared memory of a draw from a row of which nothing is kept.
+constexpr int32_t DrawBytes(int32_t block_threads, int32_t resident_chunks) {
+  return resident_chunks == 0 ? block_threads / 32 * 16 + 32 : 0;
 }
 
 /// Bins of a sample of a row's weights: 16 an octave, from 2^-31 to 2.

@@ -72,4 +72,32 @@ __device__ __forceinline__ float ScaleOf(float temperature) {
   return fminf(kLog2E / temperature, kMaxFloat);
 }
 
+/// The smallest integer that is at least `x` · `fraction`, a number from 0 to 1.
+__device__ __forceinline__ uint64_t CeilOfProduct(uint64_t x, float fraction) {
+  const uint32_t bits = __float_as_uint(fraction);
+  const uint32_t exponent = bits >> 23;
+  const uint64_t mantissa = (bits & 0x7fffffu) | (exponent == 0 ? 0u : 0x800000u);
+  const uint32_t shift = 150 - (exponent == 0 ? 1 : exponent);  // 23 or more
+  const uint64_t high = __umul64hi(x, mantissa);
+  const uint64_t low = x * mantissa;
+  if (shift < 64) {
+    const bool has_rest = (low & ((1ull << shift) - 1)) != 0;
+    return (high << (64 - shift)) + (low >> shift) + (has_rest ? 1 : 0);
+  }
+  // The product is below 2^86.
+  if (shift >= 86) return (high | low) != 0 ? 1 : 0;
+  const bool has_rest = low != 0 || (high & ((1ull << (shift - 64)) - 1)) != 0;
+  return (high >> (shift - 64)) + (has_rest ? 1 : 0);
+}
+
+/// Elements below this weigh less than `min_p` of the largest.
+template <bool kAreLogits>
+__device__ __forceinline__ float LimitOfMinP(const Weights<kAreLogits>& weights, float min_p) {
+  const float p = fminf(min_p, 1.0f);
+  if (p == 1.0f) return weights.max;
+  if constexpr (kAreLogits)
+    return __fadd_ru(weights.max, __fdiv_ru(ptx::lg2_approx(p), weights.factor));
+  return __fmul_ru(p, weights.max);
+}
+
 }  // namespace flashinfer::kernels::sampling

@@ -31,6 +31,11 @@ inline uint4 ld_shared_cluster_v4(uint32_t address) {
 inline void st_shared_cluster(uint32_t address, uint32_t value) {
   std::memcpy(SharedPointer(address), &value, sizeof(value));
 }
+inline uint32_t atom_add_shared_cluster(uint32_t address, uint32_t value) {
+  const uint32_t before = ld_shared_cluster(address);
+  st_shared_cluster(address, before + value);
+  return before;
+}
 
 /// At once; the barrier is told all the same.
 template <class T>
