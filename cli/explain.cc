@@ -17,6 +17,7 @@ nlohmann::ordered_json Json(const Explanation& explanation) {
                              {"chosen", nullptr},
                              {"candidates", nlohmann::ordered_json::array()}};
   if (chosen != nullptr) out["chosen"] = chosen->candidate;
+  if (!explanation.note.empty()) out["note"] = explanation.note;
   for (const Verdict& v : explanation.verdicts) {
     out["candidates"].push_back(
         {{"name", v.candidate}, {"accepted", v.accepted}, {"reason", v.reason}});
@@ -38,7 +39,7 @@ int Explain(const ExplainOptions& options) {
     fmt::print("{}", Text(explanation));
   }
   if (explanation.chosen() == nullptr) {
-    throw Error(ErrorKind::kUnsupported, "no backend here takes the problem");
+    throw Error(ErrorKind::kUnsupported, "no backend takes the problem");
   }
   return 0;
 }

@@ -36,6 +36,7 @@ struct Verdict {
 struct Explanation {
   std::string problem;  ///< text form, `norm dtype=bf16 hidden_size=576 …`
   std::vector<Verdict> verdicts;
+  std::string note;  ///< why no device here could run it, whoever takes it; empty: nothing to say
 
   /// The candidate that runs the problem, null when all refuse.
   const Verdict* chosen() const {
@@ -49,8 +50,10 @@ struct Explanation {
 /// A table of one line per candidate, ready to print.
 FLASHINFER_API std::string Text(const Explanation& explanation);
 
-/// Explains a problem given in its text form; fields left out keep their defaults. Throws
-/// kInvalidArgument that lists the operators or the fields when the text names none of them.
+/// Explains a problem given in its text form; fields left out keep their defaults. With an `arch`
+/// that no device here has it tells what such a device would do, and notes that. Throws
+/// kInvalidArgument that lists the operators or the fields when the text names none of them, and
+/// for a value that no call could have.
 FLASHINFER_API Explanation Explain(std::string_view problem);
 
 /// An operator, and its candidates that the process has chosen so far.

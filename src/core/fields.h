@@ -23,12 +23,17 @@ std::string FieldsText(std::string_view name, const Fields& fields) {
 }
 
 /// Reads `field=value` words into a default-constructed `Fields`; throws kInvalidArgument naming
-/// an unknown field and the known ones.
+/// an unknown field and the known ones, or one that comes again.
 template <class Fields>
 Fields ParseFields(const std::vector<std::string_view>& words) {
   Fields fields{};
-  for (std::string_view word : words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
     const size_t equals = word.find('=');
+    for (size_t j = 0; j < i; ++j) {
+      FLASHINFER_CHECK(word.substr(0, equals) != words[j].substr(0, words[j].find('=')),
+                       "{}: is given twice, '{}' and '{}'", word.substr(0, equals), words[j], word);
+    }
     bool known = false;
     std::string names;
     ForEachField(fields, [&](std::string_view field, auto& value) {

@@ -28,9 +28,15 @@ std::string Text(const Explanation& explanation) {
   std::string text = explanation.problem + "\n";
   for (const Verdict& verdict : explanation.verdicts) {
     std::string_view answer = verdict.reason;
-    if (verdict.accepted) answer = &verdict == chosen ? "runs it" : "could run it";
+    if (verdict.accepted) {
+      answer = &verdict != chosen         ? "could run it"
+               : explanation.note.empty() ? "runs it"
+                                          : "would run it";
+    }
     text += fmt::format("  {:{}}  {}\n", verdict.candidate, width, answer);
   }
+  if (!explanation.note.empty())
+    text += fmt::format("  not on this machine: {}\n", explanation.note);
   return text;
 }
 

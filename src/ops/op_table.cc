@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "cuda/device.h"
 #include "ops/activation.h"
 #include "ops/batch_decode.h"
 #include "ops/batch_prefill.h"
@@ -19,6 +20,7 @@
 #include "ops/packbits.h"
 #include "ops/page_copy.h"
 #include "ops/page_positions.h"
+#include "ops/problem_check.h"
 #include "ops/quantize.h"
 #include "ops/quantize_blocks.h"
 #include "ops/rope.h"
@@ -31,16 +33,35 @@
 namespace flashinfer {
 namespace {
 
-template <class Op>
-Explanation ExplainFields(const std::vector<std::string_view>& fields, Backend backend,
-                          Machine machine) {
-  return ExplainOp<Op>(ParseFields<typename Op::Problem>(fields), backend, machine);
-}
-
 template <class Problem>
 concept HasArch = requires(Problem problem) {
   problem.arch;
 };
+
+/// Why no device here has the architecture; empty when one does.
+std::string WhyNoDevice(int32_t arch) {
+  std::string why;
+  if (!cuda::Available(&why)) return why;
+  for (int32_t i = 0; i < cuda::NumDevices(); ++i) {
+    if (cuda::Properties({DeviceType::kCuda, i}).arch == arch) return "";
+  }
+  return fmt::format("no device of SM{} is here", arch);
+}
+
+template <class Op>
+Explanation ExplainFields(const std::vector<std::string_view>& fields, Backend backend,
+                          Machine machine) {
+  const auto problem = ParseFields<typename Op::Problem>(fields);
+  CheckProblem(problem);
+  std::string note;
+  if constexpr (HasArch<typename Op::Problem>) {
+    if (machine == Machine::kThis && problem.arch != 0) note = WhyNoDevice(problem.arch);
+  }
+  // What a device would take can be told without one.
+  Explanation explanation = ExplainOp<Op>(problem, backend, note.empty() ? machine : Machine::kAny);
+  explanation.note = note;
+  return explanation;
+}
 
 template <class Op, size_t kSize>
 constexpr OpRow Row(const std::array<std::string_view, kSize>& matrix) {
@@ -203,7 +224,10 @@ std::string MatrixCell(const OpRow& row, std::string_view fields, int32_t arch) 
   if (arch != 0 && !row.has_arch) return "no kernel";
   std::vector<std::string_view> words = SplitWords(fields);
   const std::string arch_word = fmt::format("arch={}", arch);
-  if (arch != 0) words.emplace_back(arch_word);
+  if (arch != 0) {
+    std::erase_if(words, [](std::string_view word) { return word.starts_with("arch="); });
+    words.emplace_back(arch_word);
+  }
   std::vector<std::string> accepting;
   bool is_all = true;
   std::string reason = "no kernel";

@@ -50,6 +50,16 @@ TEST(Explain, ErrorsListWhatIsAccepted) {
               ThrowsMessage<Error>(HasSubstr("fields: kind, adds_residual, dtype, dtype_weight")));
   EXPECT_THAT([] { Explain("norm hidden_size=x"); },
               ThrowsMessage<Error>("hidden_size: 'x' is not a 64-bit integer"));
+  EXPECT_THAT([] { Explain("norm hidden_size=0"); },
+              ThrowsMessage<Error>("hidden_size: is 0, expected 1 or more"));
+  EXPECT_THAT([] { Explain("batch_prefill window_left=-2"); },
+              ThrowsMessage<Error>("window_left: is -2, expected -1 or more"));
+  EXPECT_THAT([] { Explain("batch_decode num_qo_heads=33"); },
+              ThrowsMessage<Error>(HasSubstr("expected a multiple of num_kv_heads")));
+  EXPECT_THAT([] { Explain("norm arch=77"); },
+              ThrowsMessage<Error>(HasSubstr("arch: is 77, accepted: 0, 75, 80")));
+  EXPECT_THAT([] { Explain("norm arch=90 arch=80"); },
+              ThrowsMessage<Error>("arch: is given twice, 'arch=90' and 'arch=80'"));
 }
 
 TEST(SupportMatrix, EveryRowOfEveryOperatorRunsOnTheCpu) {
