@@ -5,7 +5,11 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
+#include <system_error>
+
+#include <fmt/format.h>
 
 #include "core/check.h"
 #include "core/text.h"
@@ -53,44 +57,47 @@ std::string Read(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// An unreadable number counts as unset: the environment must not make a library throw at start-up.
-int ReadInt(const char* name) {
+/// A number from `least` to `most`. Another text counts as unset, `otherwise`, and gives one line
+/// on stderr: the environment must not make a library throw at start-up.
+template <class T>
+T ReadNumber(const char* name, T least, T most, T otherwise) {
   const std::string text = Read(name);
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  if (text.empty()) return otherwise;
+  T value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && rest == text.data() + text.size() && value >= least &&
+      value <= most) {
+    return value;
+  }
+  // Not the log's, whose level is being read.
+  fmt::print(stderr, "flashinfer: {}: is '{}', expected {} to {}; ignored\n", name, text, least,
+             most);
+  return otherwise;
 }
 
-/// As ReadInt(); `otherwise` stands for what is no number above 0.
-template <class T>
-T ReadLimit(const char* name, T otherwise) {
-  const std::string text = Read(name);
-  T value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value > 0 ? value : otherwise;
-}
+bool ReadFlag(const char* name) { return ReadNumber(name, 0, 1, 0) == 1; }
 
 Env ReadAll() {
   Env env;
-  env.log_level = ReadInt("FLASHINFER_LOGLEVEL");
+  env.log_level = ReadNumber("FLASHINFER_LOGLEVEL", 0, 10, 0);
   env.log_destination = Read("FLASHINFER_LOGDEST");
-  env.num_threads = ReadInt("FLASHINFER_NUM_THREADS");
+  env.num_threads = ReadNumber("FLASHINFER_NUM_THREADS", 1, 256, 0);
   env.cpu_isa = Read("FLASHINFER_CPU_ISA");
   env.backend = Read("FLASHINFER_BACKEND");
   env.dump_folder = Read("FLASHINFER_DUMP_DIR");
   if (env.dump_folder.empty()) env.dump_folder = "flashinfer_dumps";
-  env.dump_max_size_gb = ReadLimit("FLASHINFER_DUMP_MAX_SIZE_GB", 20.0);
-  env.dump_max_count = ReadLimit<int64_t>("FLASHINFER_DUMP_MAX_COUNT", 1000);
+  env.dump_max_size_gb = ReadNumber("FLASHINFER_DUMP_MAX_SIZE_GB", 1e-9, 1e9, 20.0);
+  env.dump_max_count = ReadNumber<int64_t>("FLASHINFER_DUMP_MAX_COUNT", 1, 1'000'000'000, 1000);
   env.dump_include = Read("FLASHINFER_DUMP_INCLUDE");
   env.dump_exclude = Read("FLASHINFER_DUMP_EXCLUDE");
   env.cache_dir = Read("FLASHINFER_CACHE_DIR");
   env.workspace_base = Read("FLASHINFER_WORKSPACE_BASE");
-  env.cuda_arch = ReadInt("FLASHINFER_CUDA_ARCH");
+  env.cuda_arch = ReadNumber("FLASHINFER_CUDA_ARCH", 10, 999, 0);
   env.nvrtc = Read("FLASHINFER_NVRTC");
   env.cubins_repository = Read("FLASHINFER_CUBINS_REPOSITORY");
   env.packs = Read("FLASHINFER_PACKS");
-  env.disable_jit = ReadInt("FLASHINFER_DISABLE_JIT") != 0;
-  env.jit_verbose = ReadInt("FLASHINFER_JIT_VERBOSE") != 0;
+  env.disable_jit = ReadFlag("FLASHINFER_DISABLE_JIT");
+  env.jit_verbose = ReadFlag("FLASHINFER_JIT_VERBOSE");
   env.home = Read("HOME");
   env.path = Read("PATH");
   env.xdg_cache_home = Read("XDG_CACHE_HOME");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -81,8 +82,14 @@ std::vector<std::string> PackPaths() {
     const std::lock_guard lock(state.mutex);
     paths = state.added;
   }
+  static std::atomic<bool> has_looked{false};
+  const bool is_first = !has_looked.exchange(true);
   std::istringstream listed(GetEnv().packs);
   for (std::string path; std::getline(listed, path, ':');) {
+    std::error_code error;
+    if (is_first && !path.empty() && !fs::exists(path, error)) {
+      LogLine(fmt::format("FLASHINFER_PACKS: '{}' is not there; ignored", path));
+    }
     if (!path.empty()) paths.push_back(path);
   }
   paths.push_back(PackFolder());
