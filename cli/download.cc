@@ -91,6 +91,7 @@ int DownloadKernels(const KernelOptions& options) {
   while (url.ends_with('/')) url.pop_back();
   CatchInterrupt();
   const fs::path folder = InstalledPackFolder();
+  if (folder.empty()) throw Error(ErrorKind::kIo, "cache folder: there is none to install to");
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(ErrorKind::kIo, fmt::format("{}: {}", folder.string(), error.message()));

@@ -127,6 +127,7 @@ std::optional<Binary> DiskCache::LoadFile(const std::string& path, Target target
 
 std::optional<Binary> DiskCache::Load(const std::string& digest, Target target,
                                       const std::string& compiler) const {
+  if (folder_.empty()) return std::nullopt;
   if (!compiler.empty()) {
     return LoadFile(fmt::format("{}/{}.{}{}", folder_, digest, compiler, kSuffix), target);
   }
@@ -141,6 +142,7 @@ std::optional<Binary> DiskCache::Load(const std::string& digest, Target target,
 
 void DiskCache::Save(const std::string& digest, Target target, const std::string& spec,
                      const Binary& binary) const {
+  if (folder_.empty()) return;
   if (!MakeFolders(folder_)) return WarnOnce(folder_, "cannot be made", errno);
   const std::string path = fmt::format("{}/{}.{}{}", folder_, digest, binary.compiler, kSuffix);
   if (!WriteFileAside(path, Encode(target, spec, binary))) {
@@ -183,6 +185,7 @@ int64_t DiskCache::Clear() const {
 }
 
 std::string DiskCache::LeaveSource(const std::string& digest, const std::string& source) const {
+  if (folder_.empty()) return "";
   const std::string folder = folder_ + "/failed";
   const std::string path = fmt::format("{}/{}.cu", folder, digest);
   return MakeFolders(folder) && WriteFileAside(path, source) ? path : "";
@@ -190,7 +193,7 @@ std::string DiskCache::LeaveSource(const std::string& digest, const std::string&
 
 CompileLock::CompileLock(const std::string& folder, const std::string& digest)
     : path_(fmt::format("{}/{}.lock", folder, digest)) {
-  if (!MakeFolders(folder)) return;
+  if (folder.empty() || !MakeFolders(folder)) return;
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) return;
   const auto deadline = std::chrono::steady_clock::now() + kLongestWait;

@@ -42,7 +42,7 @@ std::vector<ConfigEntry> ConfigEntries() {
                      compiler.name.empty() ? compiler.why_not
                                            : fmt::format("{}, {}", compiler.name, compiler.path),
                      ""});
-  entries.push_back({"cache", CacheFolder(), ""});
+  entries.push_back({"cache", CacheFolder().empty() ? "none" : CacheFolder(), ""});
   entries.push_back({"kernels", fmt::format("{} in the cache", CachedKernels().size()), ""});
   for (const std::string& pack : FindPacks()) entries.push_back({"pack", pack, ""});
   for (const EnvSwitch& env_switch : EnvSwitches()) {

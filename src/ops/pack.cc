@@ -94,6 +94,7 @@ std::string InstallPack(std::string_view path) {
   const std::optional<std::string> bytes = jit::ReadFile(from);
   if (!bytes) ThrowIo(from, "cannot be read", errno);
   const std::string folder = jit::PackFolder();
+  if (folder.empty()) throw Error(ErrorKind::kIo, "cache folder: there is none to install to");
   std::string to = fmt::format("{}/{}", folder, std::filesystem::path(path).filename().string());
   if (!jit::MakeFolders(folder) || !jit::WriteFileAside(to, *bytes)) {
     ThrowIo(to, "cannot be written", errno);

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "core/log.h"
+#include "jit/cache_folder.h"
 #include "support/test_files.h"
 
 namespace flashinfer::jit {
@@ -59,6 +60,32 @@ class DiskCacheTest : public testing::Test {
   fs::path folder_;
   std::string log_;
 };
+
+TEST_F(DiskCacheTest, AFolderThatOthersCanWriteIsNotUsed) {
+  const std::string own = (folder_ / "own").string();
+  EXPECT_EQ(OwnFolder(own), own);
+  EXPECT_EQ(fs::status(own).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(OwnFolder(own), own);
+  fs::permissions(own, fs::perms::owner_all | fs::perms::others_write);
+  EXPECT_EQ(OwnFolder(own), "");
+  fs::permissions(own, fs::perms::owner_all);
+  fs::create_directory_symlink(own, folder_ / "link");
+  EXPECT_EQ(OwnFolder((folder_ / "link").string()), "");
+  WriteTextFile(folder_ / "file", "");
+  EXPECT_EQ(OwnFolder((folder_ / "file").string()), "");
+  const std::string log = ReadWholeFile(log_);
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_THAT(log, testing::HasSubstr("own: is not a folder that this user alone can write to"));
+}
+
+TEST_F(DiskCacheTest, WithoutAFolderNothingIsKept) {
+  const DiskCache none("");
+  none.Save(kDigest, kTarget, "norm.simt", MakeBinary(1));
+  EXPECT_FALSE(none.Load(kDigest, kTarget, "nvrtc-13.0").has_value());
+  EXPECT_EQ(none.LeaveSource(kDigest, "source"), "");
+  EXPECT_TRUE(none.List().empty());
+  EXPECT_EQ(none.Clear(), 0);
+}
 
 TEST_F(DiskCacheTest, GivesBackWhatWasSaved) {
   EXPECT_FALSE(Load());
