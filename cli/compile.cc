@@ -79,13 +79,16 @@ int Compile(const KernelOptions& options) {
     try {
       const CompiledKernel kernel =
           o.use_cache ? GetKernel(o.spec, arch, code) : CompileKernel(o.spec, arch, code);
+      // Before anything is printed: it may be that there is no disassembler.
+      const std::string sass = o.sass ? Disassemble(kernel.cubin) : "";
       if (!o.output.empty()) WriteFile(o.output, kernel.cubin);
       if (options.json) {
         all.push_back(Json(kernel));
+        if (o.sass) all.back()["sass"] = sass;
       } else {
         Print(kernel);
+        fmt::print("{}", sass);
       }
-      if (o.sass) fmt::print("{}", Disassemble(kernel.cubin));
     } catch (const Error&) {
       if (Interrupted()) return kExitInterrupted;
       throw;

@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "flashinfer/config.h"
+#include "flashinfer/cpu.h"
 #include "flashinfer/error.h"
 #include "flashinfer/jit.h"
 #include "kernel_commands.h"
@@ -38,6 +39,10 @@ Json ConfigJson() {
   for (const ConfigEntry& entry : ConfigEntries()) {
     if (entry.name == "pack") {
       json["packs"].push_back(entry.value);
+    } else if (entry.name == "threads") {
+      json[entry.name] = NumThreads();
+    } else if (entry.name == "kernels") {
+      json[entry.name] = CachedKernels().size();
     } else {
       json[entry.name] = entry.value;
     }

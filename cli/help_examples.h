@@ -30,6 +30,9 @@ constexpr std::array kHelpExamples{
                  "compile 'norm.simt dtype=f16' --arch 80,90a\n"
                  "compile norm.simt --show\n"
                  "compile prefill.mma --variant examples/variants/sigmoid.cu"},
+    HelpExamples{"pack",
+                 "pack build --arch 80,90a --recipe packs/llama3.txt -o packs\n"
+                 "pack list packs/flashinfer-sm90a.pack"},
     HelpExamples{"pack build",
                  "pack build --arch 75,80,86,89,90a,100a,103a,110a,120a,121a --recipe "
                  "packs/llama3.txt -o packs"},

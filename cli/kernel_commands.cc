@@ -3,6 +3,7 @@
 #include "kernel_commands.h"
 
 #include <array>
+#include <set>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +20,10 @@ CLI::App& Add(CLI::App& app, const char* name, const char* meaning, KernelOption
 }
 
 CLI::Option* AddArchs(CLI::App& command, std::vector<std::string>& archs) {
+  command.callback([&archs] {
+    std::set<std::string> seen;
+    std::erase_if(archs, [&](const std::string& arch) { return !seen.insert(arch).second; });
+  });
   return command.add_option("--arch", archs, "Architectures, such as 80,90a")
       ->delimiter(',')
       ->type_name("ARCH,...")
@@ -35,7 +40,8 @@ void AddCompile(CLI::App& app, KernelOptions& options) {
   command.add_option("-o,--output", o.output, "Write the CUBIN")->type_name("FILE");
   command.add_option("--variant", o.variant, "Code of an attention variant; docs/variants.md")
       ->type_name("FILE");
-  command.add_flag("--show", o.show, "Print the unit that is compiled, and stop");
+  command.add_flag("--show", o.show, "Print the unit that is compiled, and stop")
+      ->excludes(command.get_option("--json"));
   command.add_flag("--sass", o.sass, "Print the machine code, where nvdisasm is found");
   command.add_flag("--cached", o.use_cache, "Take it from packs or the cache, or leave it there");
 }
@@ -125,7 +131,8 @@ void AddKernelCommands(CLI::App& app, KernelOptions& options) {
   Add(app, "clear-cache", "Remove the compiled kernels from the cache", options);
   Add(app, "clear-cubin", "Remove installed packs from the cache folder", options);
   Add(app, "collect-env", "What a report of a problem should hold", options);
-  Add(app, "export-compile-commands", "Let clangd understand device code", options)
+  Add(app, "export-compile-commands",
+      "Let clangd understand device code; runs in the folder of flashinfer's source", options)
       .add_option("path", options.output, "File to write; standard output")
       ->type_name("FILE");
 }

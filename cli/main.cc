@@ -130,6 +130,9 @@ void AddExplain(CLI::App& app, Options& o) {
       command.add_flag("--matrix", o.explain.matrix, "The whole support matrix, as Markdown");
   command.add_flag("--json", o.explain.json, "Print JSON")->excludes(matrix);
   problem->excludes(matrix);
+  command.callback([problem, matrix] {
+    if (problem->empty() && matrix->empty()) throw CLI::RequiredError("problem or --matrix");
+  });
 }
 
 void AddReplayCalls(CLI::App& app, ReplayCallsOptions& o) {
@@ -185,6 +188,13 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
+    const std::vector<std::string> rest = app.remaining(true);
+    const CLI::App* last = &app;
+    while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+    if (last->get_require_subcommand_min() > 0 && !rest.empty()) {
+      fmt::print(stderr, "flashinfer: '{}' is no command (see flashinfer --help)\n", rest.front());
+      return kExitUsage;
+    }
     fmt::print(stderr, "flashinfer: {} (see flashinfer --help)\n", error.what());
     return kExitUsage;
   }

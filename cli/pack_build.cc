@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `flashinfer pack build`: recipes to packs, without a GPU.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "flashinfer/error.h"
 #include "flashinfer/pack.h"
 #include "kernel_commands.h"
+#include "session.h"
 #include "sha256.h"
 #include "terminal.h"
 
@@ -23,8 +26,7 @@ namespace {
 
 /// The specs of a recipe: one a line; what follows # is a comment.
 void ReadRecipe(const std::string& path, std::vector<std::string>& specs) {
-  std::ifstream file(path);
-  if (!file) throw Error(ErrorKind::kIo, path + ": cannot be read");
+  std::istringstream file(ReadTextFile(path));
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
@@ -67,8 +69,12 @@ std::vector<CompileJob> Jobs(const PackBuildOptions& options) {
   std::vector<CompileJob> jobs;
   jobs.reserve(specs.size() * options.archs.size());
   for (const std::string& arch : options.archs) {
+    int32_t number = 0;  // of sm_90a and 90a alike; what is none is refused where it is compiled
+    const size_t digits = arch.starts_with("sm_") ? 3 : 0;
+    std::from_chars(arch.data() + digits, arch.data() + arch.size(), number);
     for (const std::string& spec : specs) {
-      if (KernelMinArch(spec) <= std::stoi(arch)) jobs.push_back({spec, arch, WeightOf(spec)});
+      if (number == 0 || KernelMinArch(spec) <= number)
+        jobs.push_back({spec, arch, WeightOf(spec)});
     }
   }
   return jobs;

@@ -27,7 +27,7 @@ std::string ReadTextFile(const std::string& path) {
     text.assign(std::istreambuf_iterator<char>(file), {});
     if (!file.bad()) return text;
   } else if (file) {
-    errno = EISDIR;
+    throw Error(ErrorKind::kIo, path + ": is a folder");
   }
   throw Error(ErrorKind::kIo, fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
 }

@@ -59,6 +59,14 @@ int Install(const std::string& package, const KernelOptions& options) {
                 "packs: none was given and none is found; `flashinfer pack build` makes them");
   }
   for (const std::string& pack : packs) VerifyPack(pack);
+  const Finished python =
+      RunProgram({o.python, "-c",
+                  "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)"});
+  if (python.exit_code != 0) {
+    throw Error(ErrorKind::kIo,
+                fmt::format("python: '{}' {}", o.python,
+                            python.exit_code == 1 ? "has no pip" : "cannot be run"));
+  }
   nlohmann::ordered_json json{{"package", package},
                               {"version", std::string(Version())},
                               {"python", o.python},

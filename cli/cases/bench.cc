@@ -30,17 +30,21 @@ int Bench(const BenchOptions& options) {
   if (!harness_options.single_case.empty() && ops.size() != 1) {
     throw Error(ErrorKind::kInvalidArgument, "--case: is of one operator, which must be named");
   }
+  int64_t num_cases = 0;
+  int64_t num_run = 0;
   for (const bench::OpBenchmark& benchmark : all) {
     if (!ops.empty() && std::find(ops.begin(), ops.end(), benchmark.op) == ops.end()) continue;
     bench::Harness harness(benchmark.op, harness_options);
     for (const std::string& text : harness.Cases(benchmark.cases)) {
       harness.Begin();
+      ++num_cases;
       if (options.list) {
         fmt::print("{} {}\n", benchmark.op, text);
         continue;
       }
       try {
         benchmark.run(harness, text);
+        ++num_run;
       } catch (const Error& error) {
         // A device, or a backend that was asked for, need not take every case.
         if (error.kind() != ErrorKind::kUnsupported) throw;
@@ -48,6 +52,8 @@ int Bench(const BenchOptions& options) {
       }
     }
   }
+  if (num_cases == 0) throw Error(ErrorKind::kInvalidArgument, "no case has all of these words");
+  if (num_run == 0 && !options.list) throw Error(ErrorKind::kUnsupported, "no case was measured");
   return 0;
 }
 

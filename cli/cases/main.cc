@@ -9,6 +9,7 @@
 #include "cases_commands.h"
 #include "exit_codes.h"
 #include "flashinfer/error.h"
+#include "option_checks.h"
 #include "program.h"
 
 namespace flashinfer::cli {
@@ -27,7 +28,7 @@ void AddCheck(CLI::App& app, CheckOptions& o) {
       ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--max-cases", o.max_cases, "Cases of an operator, spread over its list; all")
-      ->check(CLI::PositiveNumber);
+      ->check(CheckAtLeastOne);
   command.add_flag("--list", o.list, "Print the operators and stop");
   command.add_flag("--json", o.json, "Print JSON");
   command.footer(
@@ -51,6 +52,7 @@ void AddBench(CLI::App& app, BenchOptions& o, std::string& backend) {
   command.add_option("--backend", backend, "Only these candidates, such as cpu.avx2")
       ->type_name("NAME");
   command.add_option("--seconds", o.harness.seconds, "Time to sample each case")
+      ->check(CheckAtLeastZero)
       ->capture_default_str();
   command.add_option("--threads", o.threads, "Threads; all cores")->check(CLI::Range(1, 256));
   command.add_option("--peers", o.harness.peers, "JSON lines of a peer: op, case, peer, peer_us")

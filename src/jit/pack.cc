@@ -92,6 +92,10 @@ std::string_view Map(const std::string& path) {
     if (fd >= 0) close(fd);
     ThrowIo(path, "cannot be read", error);
   }
+  if (S_ISDIR(status.st_mode)) {
+    close(fd);
+    throw Error(ErrorKind::kIo, path + ": is a folder");
+  }
   const auto size = static_cast<size_t>(status.st_size);
   void* bytes = size == 0 ? nullptr : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int error = errno;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -174,6 +175,11 @@ AttentionVariant AttentionVariant::FromText(std::string_view file_name, std::str
 }
 
 AttentionVariant AttentionVariant::FromFile(const std::string& path) {
+  // A folder opens, and throws when it is read.
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    throw Error(ErrorKind::kIo, path + ": is a folder");
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file) throw Error(ErrorKind::kIo, path + ": cannot be read");

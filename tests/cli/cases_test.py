@@ -64,6 +64,14 @@ class CasesTest(unittest.TestCase):
         cases = run("bench", "--list").stdout.splitlines()
         self.assertIn("norm", {case.split()[0] for case in cases})
 
+    def test_nothing_measured_is_an_error(self):
+        for words, code in ((["num_rows=1 ", "--backend", "nope"], 3), (["kind=none"], 2),
+                            (["--seconds", "-1"], 2)):
+            self.assertEqual(run("bench", "norm", *words).returncode, code, words)
+        refused = run("check", "norm", "--max-cases", "0")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("is 0, expected 1 or more", refused.stderr)
+
     def test_help_has_examples(self):
         for command in ("check", "bench"):
             self.assertIn(f"flashinfer {command} ", run(command, "--help").stdout)

@@ -33,10 +33,12 @@ class CliTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   /// Runs the tool with words as a shell reads them.
-  Output Run(const std::string& words) const {
+  Output Run(const std::string& words) const { return RunWith("", words); }
+  /// The same with settings of the environment: `NAME=value …`.
+  Output RunWith(const std::string& settings, const std::string& words) const {
     const std::string out = (folder_ / "out").string(), err = (folder_ / "err").string();
     const std::string command =
-        "'" FLASHINFER_CLI "' " + words + " </dev/null >'" + out + "' 2>'" + err + "'";
+        settings + " '" FLASHINFER_CLI "' " + words + " </dev/null >'" + out + "' 2>'" + err + "'";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadWholeFile(out), ReadWholeFile(err)};
   }

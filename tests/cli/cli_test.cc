@@ -33,6 +33,17 @@ TEST_F(CliTest, BadInputIsOneLineAndAnExitCode) {
   ExpectRefused("score --model '" + model_ + "' /nowhere/text.txt", 6, "/nowhere/text.txt");
   ExpectRefused("replay-trace /nowhere/t.jsonl --model '" + model_ + "'", 6, "/nowhere/t.jsonl");
   ExpectRefused("explain nothing", 2, "operator");
+  ExpectRefused("bogus", 2, "'bogus' is no command");
+  ExpectRefused("pack bogus", 2, "'bogus' is no command");
+  ExpectRefused("compile norm.simt --show --json", 2, "excludes");
+  ExpectRefused("compile prefill.mma --variant /tmp", 6, "/tmp: is a folder");
+  ExpectRefused("pack build --arch 90a --recipe /tmp", 6, "/tmp: is a folder");
+  ExpectRefused("pack verify /tmp", 6, "/tmp: is a folder");
+  ExpectRefused("score /tmp --model '" + model_ + "'", 6, "/tmp: is a folder");
+  ExpectRefused("explain", 2, "problem or --matrix is required");
+  ExpectRefused("explain norm hidden_size=-4", 2, "hidden_size: is -4, expected 1 or more");
+  ExpectRefused("explain norm arch=9999999", 2, "arch: is 9999999, accepted: 0, 75");
+  ExpectRefused("explain norm arch=90 arch=90", 2, "arch: is given twice");
 }
 
 TEST_F(CliTest, GenerateSaysHowManyTokensTheAnswerHas) {
@@ -128,7 +139,8 @@ TEST_F(CliTest, HelpOfEveryCommandHasExamples) {
   std::string line;
   while (std::getline(lines, line) && line != "Subcommands:") {
   }
-  std::vector<std::string> commands{"pack build", "pack list", "pack verify", "pack install"};
+  std::vector<std::string> commands{"pack", "pack build", "pack list", "pack verify",
+                                    "pack install"};
   while (std::getline(lines, line) && !line.empty()) {
     const std::string name = line.substr(2, line.find(' ', 2) - 2);
     if (name != "pack" && name != "check" && name != "bench") commands.push_back(name);
@@ -140,9 +152,39 @@ TEST_F(CliTest, HelpOfEveryCommandHasExamples) {
   }
 }
 
+TEST_F(CliTest, ExplainsADeviceThatIsNotHere) {
+  // No machine has devices of both.
+  for (const char* arch : {"75", "121"}) {
+    const std::string command = std::string("explain norm dtype=bf16 arch=") + arch;
+    const Output text = Run(command);
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    const auto json = nlohmann::json::parse(Run(command + " --json").out);
+    EXPECT_EQ(json["chosen"], "cuda.simt");
+    if (json.contains("note")) {
+      EXPECT_NE(text.out.find("cuda.simt        would run it"), std::string::npos) << text.out;
+      EXPECT_NE(text.out.find("not on this machine: "), std::string::npos) << text.out;
+    }
+  }
+}
+
+TEST_F(CliTest, WrongSwitchesAreNamedAndIgnored) {
+  for (const char* setting : {"NUM_THREADS=-1", "NUM_THREADS=abc", "LOGLEVEL=abc",
+                              "DISABLE_JIT=yes", "PACKS=/none", "CUDA_ARCH=90a"}) {
+    const Output result = RunWith(std::string("FLASHINFER_") + setting, "show-config");
+    const std::string name = std::string(setting).substr(0, std::string(setting).find('='));
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.err.rfind("flashinfer: FLASHINFER_" + name + ": ", 0), 0U) << result.err;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  }
+  EXPECT_EQ(RunWith("FLASHINFER_NUM_THREADS=2", "show-config").err, "");
+}
+
 TEST_F(CliTest, ToldOfItself) {
   EXPECT_EQ(Run("--version").exit_code, 0);
   EXPECT_NE(Run("show-config").out.find("FLASHINFER_NUM_THREADS"), std::string::npos);
+  const auto config = nlohmann::json::parse(Run("show-config --json").out);
+  EXPECT_GT(config["threads"].get<int>(), 0);
+  EXPECT_TRUE(config["kernels"].is_number());
   EXPECT_NE(Run("explain --matrix").out.find("`norm`"), std::string::npos);
   EXPECT_NE(Run("explain norm dtype=bf16").out.find("cpu."), std::string::npos);
   const auto json = nlohmann::json::parse(Run("explain norm dtype=bf16 --json").out);

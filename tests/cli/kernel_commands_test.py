@@ -35,7 +35,7 @@ class KernelCommandsTest(unittest.TestCase):
 
     def build(self, name, *words):
         (self.folder / "recipe.txt").write_text(SPECS, encoding="utf-8")
-        self.output_of("pack", "build", "--arch", "80,90a", "--recipe", self.folder / "recipe.txt",
+        self.output_of("pack", "build", "--arch", "80,90a,80", "--recipe", self.folder / "recipe.txt",
                        "-o", self.folder / name, *words)
         return {p.name: p.read_bytes() for p in sorted((self.folder / name).iterdir())}
 
@@ -64,9 +64,12 @@ class KernelCommandsTest(unittest.TestCase):
         for command, package in (("install-cubin-wheel", "flashinfer_cubin"),
                                  ("install-jit-cache-wheel", "flashinfer_jit_cache")):
             plan = json.loads(self.output_of(command, "--dry-run", "--json", "--python",
-                                             "/no/such/python", pack))
+                                             sys.executable, pack))
             self.assertEqual((plan["package"], plan["installed"]), (package, False))
             self.assertEqual(plan["packs"], [str(pack)])
+            refused = self.run_program(command, "--dry-run", "--python", "/no/such/python", pack)
+            self.assertEqual(refused.returncode, 6)
+            self.assertIn("'/no/such/python' cannot be run", refused.stderr)
         broken = self.folder / "broken.pack"
         broken.write_bytes(pack.read_bytes()[:-1])
         self.assertNotEqual(self.run_program("install-cubin-wheel", "--dry-run", broken).returncode,
@@ -82,6 +85,7 @@ class KernelCommandsTest(unittest.TestCase):
     def test_machine_code_where_there_is_a_disassembler(self):
         result = self.run_program("compile", "norm.simt", "--arch", "90a", "--sass")
         if result.returncode == 3:
+            self.assertEqual(result.stdout, "")
             self.skipTest(result.stderr.strip())
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(".text.flashinfer_kernel", result.stdout)
