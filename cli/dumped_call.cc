@@ -6,27 +6,20 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/element.h"
 #include "flashinfer/error.h"
+#include "session.h"
 
 namespace flashinfer::cli {
 namespace {
 
 using Json = nlohmann::json;
 
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorKind::kIo, fmt::format("{}: cannot be read", path.string()));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Json ReadJson(const std::filesystem::path& path) {
   try {
-    return Json::parse(ReadFile(path));
+    return Json::parse(ReadTextFile(path.string()));
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::kIo, fmt::format("{}: {}", path.string(), error.what()));
   }
@@ -61,7 +54,7 @@ DumpedTensor ReadTensor(const Json& json, const std::filesystem::path& folder) {
     return tensor;
   }
   const std::filesystem::path path = folder / json.at("data").get<std::string>();
-  const std::string data = ReadFile(path);
+  const std::string data = ReadTextFile(path.string());
   tensor.memory.resize(static_cast<size_t>(Span(shape, strides) * size));
   tensor.view = TensorView(tensor.memory.data(), dtype, shape, strides);
   const int64_t expected = tensor.view.num_elements() * size;

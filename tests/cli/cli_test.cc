@@ -40,6 +40,10 @@ TEST_F(CliTest, BadInputIsOneLineAndAnExitCode) {
   ExpectRefused("pack build --arch 90a --recipe /tmp", 6, "/tmp: is a folder");
   ExpectRefused("pack verify /tmp", 6, "/tmp: is a folder");
   ExpectRefused("score /tmp --model '" + model_ + "'", 6, "/tmp: is a folder");
+  std::filesystem::create_directories(folder_ / "dump" / "call" / "call.json");
+  const Output replayed = Run("replay --dir '" + (folder_ / "dump").string() + "'");
+  EXPECT_EQ(replayed.exit_code, 1) << replayed.err;
+  EXPECT_NE(replayed.out.find("call.json: is a folder"), std::string::npos) << replayed.out;
   ExpectRefused("explain", 2, "problem or --matrix is required");
   ExpectRefused("explain norm hidden_size=-4", 2, "hidden_size: is -4, expected 1 or more");
   ExpectRefused("explain norm arch=9999999", 2, "arch: is 9999999, accepted: 0, 75");
