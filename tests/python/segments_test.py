@@ -72,3 +72,16 @@ def test_what_shapes_must_be(rng):
             call(*wrong, 1.0)
     with pytest.raises(ValueError, match="lse: is float64 of shape"):
         call(q, q, q, q.copy(), 4, 16, 8, 1.0, return_lse=True, lse=np.zeros((2, 8, 4, 2)))
+
+
+def test_memory_of_another_call_is_left_alone(tensors, rng):
+    q, k, v = (tensors.make(rng.standard_normal((n, h, 64)), "float16")
+               for n, h in ((36, HEADS), (120, KV_HEADS), (120, KV_HEADS)))
+    offsets = [tensors.make(starts(lens)) for lens in (Q_LENS, KV_LENS)]
+    memory = tensors.full((8 << 20,), 0, "uint8")
+    prefill.trtllm_ragged_attention_deepseek(
+        q, k, v, memory, tensors.make(np.array(KV_LENS, np.int32)), max(Q_LENS), max(KV_LENS), 0.1,
+        1.0, 1.0, 3, -1, *offsets, False, True, False)
+    memory[...] = 77  # its owner's again
+    prefill.fmha_varlen(q, k, v, *offsets)
+    assert (tensors.read(memory) == 77).all()

@@ -21,16 +21,19 @@ from .record import (
     pack,
 )
 
-_plans = threading.local()  # .by_device: of this thread
+_plans = threading.local()  # .by_memory: of this thread
 
 
-def plan_on(device):
-    by_device = getattr(_plans, "by_device", None)
-    if by_device is None:
-        by_device = _plans.by_device = {}
-    if device not in by_device:
-        by_device[device] = lib.attention_plan_make(*device)
-    return by_device[device]
+def plan_on(device, workspace, make=None):
+    """A plan for one call, of attention or what `make` makes. One that was lent memory keeps it, which may be gone by the next call:
+    calls without a workspace share another plan, which has its own."""
+    by_memory = getattr(_plans, "by_memory", None)
+    if by_memory is None:
+        by_memory = _plans.by_memory = {}
+    key = device, workspace is not None, make
+    if key not in by_memory:
+        by_memory[key] = (make or lib.attention_plan_make)(*device)
+    return by_memory[key]
 
 
 def lens_of(seq_lens):
@@ -121,7 +124,7 @@ def run(query, k, v, workspace, block_tables, seq_lens, *, kv_layout, qo_indptr,
         dtype_code("out", out.dtype), query.shape[1], k.shape[heads], query.shape[2],
         v.shape[-1], page_size, layout, mask, window_left, o["pos_encoding"], 0,
         o["sm_scale"], o["logits_soft_cap"], 1.0, 1e4))
-    plan = plan_on(device)
+    plan = plan_on(device, workspace)
     lib.attention_plan(plan, record, workspace, qo_indptr, indptr, on_device(indices, query),
                        last_page_len, custom_mask, None)
     if sinks is None:

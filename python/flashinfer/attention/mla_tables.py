@@ -2,7 +2,6 @@
 """Latent attention over tables of pages: plan and run in one call."""
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 from .._binding import lib
@@ -17,11 +16,9 @@ from .arguments import (
     on_device,
     refuse,
 )
-from .block_tables import lens_of, listed_pages, query_rows
+from .block_tables import lens_of, listed_pages, plan_on, query_rows
 from .planned import make_lse, workspace_address
 from .record import MLA_PROBLEM, arch_of, device_of, dtype_code, pack
-
-_plans = threading.local()  # .by_device: of this thread
 
 
 @dataclass(frozen=True)
@@ -40,15 +37,6 @@ class MLALayerDimensions:
 
     head_dimensions: MLAHeadDimensions
     num_heads: int
-
-
-def _plan_on(device):
-    by_device = getattr(_plans, "by_device", None)
-    if by_device is None:
-        by_device = _plans.by_device = {}
-    if device not in by_device:
-        by_device[device] = lib.mla_plan_make(*device)
-    return by_device[device]
 
 
 def _flat(query, kv_cache, width):
@@ -243,7 +231,7 @@ def trtllm_batch_decode_with_kv_cache_mla(
     # A scale of the latent, which a cache of 8 bits may have, is that of the output and of scores.
     is_quantised = dtype_code("kv_cache", cache.dtype) >= 3
     scale = out_scale if is_quantised and out_scale > 0 else 1.0
-    plan = _plan_on(device)
+    plan = plan_on(device, workspace_buffer, lib.mla_plan_make)
     lib.mla_plan(plan, pack(MLA_PROBLEM, (
         q_code, dtype_code("kv_cache", cache.dtype), dtype_code("out", out.dtype), flat.shape[1],
         kv_lora_rank, qk_rope_head_dim, cache.shape[1], 1, -1, 0, arch_of(device),
