@@ -9,6 +9,7 @@ from typing import Any
 
 from ._binding import lib
 from ._tensors import Tensor, as_dtype, dtype_name, empty, on_host
+from .gemm.backends import check_backend
 from .gemm.block_scaled_groups import grouped_mm_fp4, grouped_mm_mxfp8
 
 
@@ -39,6 +40,7 @@ def grouped_mm_bf16(a: Tensor, b: Tensor, m_indptr: Tensor, out: Tensor | None =
     Returns:
         `out`.
     """
+    check_backend(backend)
     return _grouped(a, b, m_indptr, out, out_dtype)
 
 
@@ -46,6 +48,7 @@ def grouped_mm_fp8(a: Tensor, b: Tensor, m_indptr: Tensor, alpha: Any = None,
                    out: Tensor | None = None, out_dtype: Any = "bfloat16", *,
                    backend: str = "cudnn", tactic: int = -1) -> Tensor:
     """grouped_mm_bf16() of fp8 matrices, times `alpha`, one float32 (None: 1)."""
+    check_backend(backend)
     if alpha is None:
         return _grouped(a, b, m_indptr, out, out_dtype)
     total = _grouped(a, b, m_indptr, None, "float32") * alpha

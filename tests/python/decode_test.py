@@ -292,6 +292,8 @@ def test_errors_name_the_argument(tensors, rng):
         decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), jit_args=["x"])
     with pytest.raises(NotImplementedError, match="trtllm-gen"):
         decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), backend="trtllm-gen")
+    with pytest.raises(ValueError, match="backend: is 'magic'"):
+        decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), backend="magic")
     with pytest.raises(KeyError, match="kv_layout"):
         decode.BatchDecodeWithPagedKVCacheWrapper(workspace(tensors), "HDN")
     check_attention(tensors, wrapper.run(q, batch.cache), None,

@@ -359,3 +359,16 @@ def test_mm_mxfp8(tensors, rng, layout):
     check_product(tensors.read(found), values[0] @ values[1].T, "float32", k)
     with pytest.raises(ValueError, match="backend: is 'magic'"):
         flashinfer.mm_mxfp8(a, b.T, a_scale, b_scale, backend="magic")
+
+
+@pytest.mark.parametrize("product", [
+    lambda a, b, m: flashinfer.grouped_mm.grouped_mm_bf16(a, b, m, backend="magic"),
+    lambda a, b, m: flashinfer.grouped_mm.grouped_mm_fp8(a, b, m, backend="magic"),
+    lambda a, b, m: flashinfer.grouped_mm.grouped_mm_mxfp8(a, b, a, b, m, backend="magic"),
+    lambda a, b, m: flashinfer.grouped_mm.grouped_mm_fp4(a, b, a, b, m, backend="magic"),
+    lambda a, b, m: gemm.group_gemm_fp8_nt_groupwise(a, b, a, b, m, backend="magic"),
+])
+def test_groups_refuse_backends_that_do_not_exist(product):
+    a, b = np.zeros((4, 32), np.float32), np.zeros((1, 8, 32), np.float32)
+    with pytest.raises(ValueError, match="backend is 'magic'"):
+        product(a, b, np.array([0, 4], np.int32))

@@ -7,8 +7,8 @@ from typing import Any
 
 from .._binding import lib
 from .._errors import BackendSupportedError
-from .._tensors import Tensor, dtype_name, empty
-from .arguments import as_numpy, check_most, like, number, refuse, workspace_address
+from .._tensors import Tensor, dtype_name, empty, is_on_cuda
+from .arguments import as_numpy, check_lens, check_most, like, number, refuse, workspace_address
 from .block_tables import lens_of, plan_on, run, split_cache
 from .planned import make_lse, make_out, options
 from .record import (
@@ -60,7 +60,7 @@ def run_ragged(query: Tensor, key: Tensor, value: Tensor, workspace: Tensor | No
         dtype_code("out", out.dtype), query.shape[1], key.shape[1], query.shape[2],
         value.shape[2], 0, LAYOUTS["NHD"], mask, opts["window_left"], opts["pos_encoding"], 0,
         opts["sm_scale"], opts["logits_soft_cap"], 1.0, 1e4))
-    plan = plan_on(device)
+    plan = plan_on(device, workspace)
     lib.attention_plan(plan, record, workspace, q_rows, kv_rows, None, None, custom_mask, None)
     if sinks is None:
         lib.attention_run(plan, query, key, value, out, lse, 1.0, 1.0, v_scale)
@@ -93,7 +93,8 @@ def trtllm_ragged_attention_deepseek(query: Tensor, key: Tensor, value: Tensor,
         key: ``[num_keys, num_kv_heads, head_dim_qk]``.
         value: ``[num_keys, num_kv_heads, head_dim_vo]``.
         workspace_buffer: memory for partial results, 16-byte aligned.
-        seq_lens: ``[batch_size]``: keys of each request, as cum_seq_lens_kv has them.
+        seq_lens: ``[batch_size]``: keys of each request, as cum_seq_lens_kv has them; not read on
+            a device.
         max_q_len, max_kv_len: at least the largest lengths.
         bmm1_scale, bmm2_scale: what q · k and the output are multiplied with: numbers, or tensors
             of one.
@@ -121,6 +122,8 @@ def trtllm_ragged_attention_deepseek(query: Tensor, key: Tensor, value: Tensor,
         raise BackendSupportedError(f"backend: is {backend!r}, accepted: trtllm-gen, auto")
     q_rows = _rows("cum_seq_lens_q", cum_seq_lens_q, batch_size, query.shape[0])
     kv_rows = _rows("cum_seq_lens_kv", cum_seq_lens_kv, batch_size, key.shape[0])
+    if not is_on_cuda(seq_lens):  # there it would be waited for
+        check_lens("seq_lens", seq_lens, kv_rows[1:] - kv_rows[:-1])
     for name, promised, rows in (("max_q_len", max_q_len, q_rows),
                                  ("max_kv_len", max_kv_len, kv_rows)):
         check_most(name, promised, rows[1:] - rows[:-1])

@@ -64,6 +64,9 @@ def backend_name(backend):
         raise BackendSupportedError(
             f"backend: {backend!r} is a set of kernels that is not here; accepted: auto, fa2 and "
             "fa3 (all mean the fastest one here), cpu, cuda, and candidates such as cuda.simt")
+    if backend.partition(".")[0] not in ("cpu", "cuda"):
+        raise ValueError(f"backend: is {backend!r}, accepted: auto, fa2, fa3, cpu, cuda, and "
+                         "candidates such as cuda.simt")
     return backend
 
 

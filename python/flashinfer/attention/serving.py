@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._tensors import Tensor
-from .arguments import check_most, number, refuse
+from .._tensors import Tensor, is_on_cuda
+from .arguments import check_lens, check_most, number, refuse
 from .block_tables import draft_mask, lens_of, query_rows, run, split_cache
 from .record import backend_name
 
@@ -151,7 +151,7 @@ def trtllm_batch_context_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[T
         max_q_len, max_kv_len: at least the largest lengths.
         batch_size: requests.
         cum_seq_lens_q: ``[batch_size + 1]`` int32: rows of q.
-        cum_seq_lens_kv: ``[batch_size + 1]`` int32: accepted: the sums of seq_lens.
+        cum_seq_lens_kv: ``[batch_size + 1]`` int32: the sums of seq_lens; not read on a device.
         causal: query i sees key j iff j <= kv_len - q_len + i.
         use_fp16_softmax, uses_spcompress: None; raise NotImplementedError.
 
@@ -170,6 +170,9 @@ def trtllm_batch_context_with_kv_cache(query: Tensor, kv_cache: Tensor | tuple[T
     if len(lens) != batch_size or len(rows) != batch_size + 1:
         raise ValueError(f"batch_size: is {batch_size}, but seq_lens has {len(lens)} numbers "
                          f"and cum_seq_lens_q {len(rows)}")
+    if not is_on_cuda(cum_seq_lens_kv):  # there it would be waited for
+        kv_rows = as_numpy(cum_seq_lens_kv)
+        check_lens("cum_seq_lens_kv", kv_rows[1:] - kv_rows[:-1], lens)
     check_most("max_kv_len", max_kv_len, lens)
     check_most("max_q_len", max_q_len, rows[1:] - rows[:-1])
     k, v = split_cache(kv_cache)

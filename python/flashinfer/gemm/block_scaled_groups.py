@@ -18,6 +18,7 @@ from .._tensors import (
 )
 from ..tllm_enums import SfLayout
 from ..utils import ceil_div, round_up
+from .backends import check_backend
 
 _TILE_ROWS = 128
 
@@ -208,6 +209,7 @@ def grouped_mm_mxfp8(a: Tensor, b: Tensor, a_descale: Tensor, b_descale: Tensor,
     Returns:
         `out`.
     """
+    check_backend(backend)
     bounds = _bounds(m_indptr, a, b)
     return _grouped(_values("a", a, a_descale, _mxfp8(a), 32, bounds),
                     _stacked("b", b, b_descale, _mxfp8(b), 32), bounds, None, out,
@@ -228,6 +230,7 @@ def grouped_mm_fp4(a: Tensor, b: Tensor, a_descale: Tensor, b_descale: Tensor, m
 
     The others, and the result, are as of grouped_mm_mxfp8().
     """
+    check_backend(backend)
     if block_size not in (16, 32):
         raise ValueError(f"block_size: is {block_size}, accepted: 16, 32")
     kind = "nvfp4" if block_size == 16 else "mxfp4"
@@ -255,7 +258,7 @@ def bmm_mxfp8(A: Tensor, B: Tensor, A_scale: Tensor, B_scale: Tensor, dtype: Any
     Returns:
         `out`.
     """
-    from .gemm_base import check_backend, matmul
+    from .gemm_base import matmul
 
     check_backend(backend)
     for name, x in (("A", A), ("B", B)):

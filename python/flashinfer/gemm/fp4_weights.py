@@ -8,6 +8,7 @@ from typing import Any
 from .._tensors import Tensor, as_dtype, dtype_name, empty, scalar_or_tensor
 from ..quantization.fp4_quantization import nvfp4_quantize
 from ..tllm_enums import SfLayout
+from .backends import check_backend
 from .block_scaled import scaled_values
 
 _BACKENDS = ("cudnn", "cute-dsl")
@@ -76,6 +77,7 @@ def nvfp4_quantize_smooth(x: Tensor, pre_quant_scale: Tensor, global_scale: floa
     Returns:
         (``[m, k / 2]`` uint8, uint8 scales in tiles of 128 rows and 4 blocks)
     """
+    check_backend(backend)
     smooth = as_dtype(x, "float32") * as_dtype(pre_quant_scale, "float32")
     return nvfp4_quantize(smooth, global_scale)
 
@@ -99,6 +101,7 @@ def mm_nvfp4_svdquant(a: Tensor, b: Tensor, a_sf: Tensor, b_sf: Tensor, alpha: f
     """
     from .gemm_base import matmul
 
+    check_backend(backend)
     if tuple(d.shape) != (a.shape[0], l1.shape[1]) or l1.shape[0] != b.shape[0]:
         raise ValueError(f"d, l1: shapes are {list(d.shape)} and {list(l1.shape)}, expected "
                          f"[{a.shape[0]}, rank] and [{b.shape[0]}, rank]")

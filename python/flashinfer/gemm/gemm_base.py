@@ -10,6 +10,7 @@ from typing import Any
 from .._binding import lib
 from .._tensors import Tensor, as_dtype, dtype_name, empty, on_host, scalar_or_tensor
 from ..trtllm_low_latency_gemm import mm_fp8
+from .backends import check_backend
 from .block_scaled import mm_fp4, mm_mxfp8
 from .block_scaled_groups import (
     bmm_mxfp8,
@@ -27,14 +28,7 @@ from .groupwise import (
 
 CUDNN_AVAILABLE = False  # the library's own kernels alone
 
-_BACKENDS = ("auto", "cudnn", "cublas", "cublaslt", "cutlass", "cutile", "tinygemm", "tgv",
-             "cute-dsl", "trtllm", "trtllm_low_latency")
 _FP8 = ("float8_e4m3fn", "float8_e5m2")
-
-
-def check_backend(backend: str) -> None:
-    if backend not in _BACKENDS:
-        raise ValueError(f"backend is {backend!r}, accepted: {', '.join(_BACKENDS)}")
 
 
 def matmul(a: Tensor, b: Tensor, out: Tensor, out_dtype: Any, bias: Tensor | None = None,

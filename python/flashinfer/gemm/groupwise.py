@@ -13,6 +13,7 @@ from .._binding import lib
 from .._tensors import Tensor, as_dtype, dense, dtype_name, empty, on_host, stride_of
 from ..quantization.fp8_quantization import per_token_group_quant_8bit
 from ..utils import ceil_div
+from .backends import check_backend
 
 
 def _result(a, shape, out, out_dtype):
@@ -117,6 +118,7 @@ def group_gemm_fp8_nt_groupwise(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: 
     Returns:
         `out`.
     """
+    check_backend(backend)
     out = _result(a, (a.shape[0], b.shape[1]), out, out_dtype)
     name = "group_gemm_fp8_nt_groupwise"
     scales = (_k_major(name, a_scale, scale_major_mode), _k_major(name, b_scale, scale_major_mode))
