@@ -118,7 +118,8 @@ class PagedBatch:
         return self.v_pool[self.slots[b]]
 
 
-# Of sums over keys whose inputs are rounded to a dtype, for outputs of about 1.
+# Of sums over keys whose inputs are rounded to a dtype, for outputs of up to 1; of larger ones, as
+# many times as much.
 TOLERANCE = {"float32": 2e-5, "float16": 3e-3, "bfloat16": 2e-2, "float8_e4m3fn": 0.1,
              "float8_e5m2": 0.2}
 
@@ -129,7 +130,7 @@ def check_attention(tensors, out, lse, expected, dtype, lse_limit=2e-3):
     actual = tensors.read(out)
     assert actual.shape == o.shape
     assert np.isfinite(actual).all(), "out is not finite"
-    worst = np.abs(actual - o).max(initial=0)
+    worst = (np.abs(actual - o) / np.maximum(np.abs(o), 1)).max(initial=0)
     assert worst <= TOLERANCE[dtype], f"out is off by {worst}"
     if lse is None:
         return
