@@ -55,8 +55,8 @@ void ExpectCompiles(const std::string& spec, const AttentionVariant& variant,
   ASSERT_NO_THROW(kernel = CompileKernel(spec, arch, &variant));
   EXPECT_FALSE(kernel.cubin.empty());
   EXPECT_EQ(kernel.log, "");
-  // For a block of one warp ptxas takes 64 registers on SM80, for the sake of more blocks, and spills
-  // up to four; a mask's index is one more on SM90.
+  // For a block of one warp ptxas takes 64 registers on SM80, for the sake of more blocks, and
+  // spills up to four; a mask's index is one more on SM90.
   EXPECT_LE(kernel.spill_store_bytes, 16);
   EXPECT_THAT(kernel.spec, HasSubstr("variant=" + variant.name()));
 }
