@@ -30,11 +30,14 @@ def file_of(row):
     return "python_calls.jsonl" if row["op"].startswith("python ") else "gpu.jsonl"
 
 
+def is_peer(row):
+    return "peer" in row and "us" not in row
+
+
 def from_python(row, commit):
-    us = {"us": row["host_us"]}
-    over = {k: row[k] for k in ("over_launch_us",) if k in row}
-    return {"op": "python " + row["op"], "case": row["case"], **us, **over, "device": row["device"],
-            "commit": commit, "date": datetime.date.today().isoformat()}
+    kept = {name: row[name] for name in ("case", "over_launch_us", "device") if name in row}
+    return {"op": "python " + row["op"], "us": row["host_us"], **kept, "commit": commit,
+            "date": datetime.date.today().isoformat()}
 
 
 def main():
@@ -43,14 +46,14 @@ def main():
     parser.add_argument("--commit", required=True, help="of the bundle: of lines that do not say")
     options = parser.parse_args()
     rows = [row for path in options.written for row in read(path)]
-    peers = {key(row): row for row in rows if "peer" in row and "us" not in row}
+    peers = {key(row): row for row in rows if is_peer(row)}
     measured = {}
     for row in rows:
         if "torch" in row:
             if row["op"] == "launch":
                 continue
             row = from_python(row, options.commit)
-        elif "peer" in row and "us" not in row:
+        elif is_peer(row):
             continue
         peer = peers.get(key(row))
         if peer:
